@@ -1,0 +1,58 @@
+"""Who runs, who waits, who makes room: a pure reducer of events to effects. See design.md beside this file."""
+
+from gearshift.scheduler.events import (
+    Arrive,
+    Configure,
+    Died,
+    Effect,
+    Event,
+    Grant,
+    Leave,
+    LoadFailed,
+    Ready,
+    Refuse,
+    Revoke,
+    Shutdown,
+    SleepVariant,
+    Slept,
+    Start,
+    Stop,
+    StopFailed,
+    Stopped,
+    Tick,
+    Unload,
+    Wake,
+)
+from gearshift.scheduler.profile import Constraint, Profile, World
+from gearshift.scheduler.scheduler import Scheduler
+from gearshift.scheduler.slot import Phase, Slot
+
+__all__ = [
+    "Arrive",
+    "Configure",
+    "Constraint",
+    "Died",
+    "Effect",
+    "Event",
+    "Grant",
+    "Leave",
+    "LoadFailed",
+    "Phase",
+    "Profile",
+    "Ready",
+    "Refuse",
+    "Revoke",
+    "Scheduler",
+    "Shutdown",
+    "SleepVariant",
+    "Slept",
+    "Slot",
+    "Start",
+    "Stop",
+    "StopFailed",
+    "Stopped",
+    "Tick",
+    "Unload",
+    "Wake",
+    "World",
+]
