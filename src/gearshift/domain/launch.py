@@ -42,8 +42,10 @@ class Flag:
     name: str  # without dashes: "max-model-len"
     aliases: tuple[str, ...] = ()
     takes_value: bool = True
-    repeatable: bool = False
+    repeatable: bool = False  # takes a list of values
     choices: tuple[str, ...] = ()
+    value_optional: bool = False
+    negations: tuple[str, ...] = ()  # the aliases that switch it off: "no-enable-prefix-caching"
 
 
 @dataclass(frozen=True, slots=True)
