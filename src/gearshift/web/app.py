@@ -1,0 +1,96 @@
+"""The ASGI application: routes from the table, errors in one shape, the guard in front where it listens on TCP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+import gearshift
+from gearshift.domain.admin import Admin
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.settings import Settings
+from gearshift.web import guard
+from gearshift.web.errors import RefusedError, error_response
+from gearshift.web.openapi import describe
+from gearshift.web.operations import Operation
+from gearshift.web.streams import ClientGoneError
+from gearshift.web.table import PREFIX, TABLE
+
+CLIENT_CLOSED = 499  # nginx's number for an answer that nobody waited for; it reaches the log only
+_log = logging.getLogger(__name__)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def create_admin(admin: Admin, settings: Callable[[], Settings], *, remote: bool) -> Starlette:
+    """The admin API under /api/v1.
+
+    Args:
+        admin: what answers.
+        settings: the configuration in force, asked for on every request because a reload changes it.
+        remote: True where it is reachable over TCP: an operator's key and our own Host and Origin are then required.
+            False for the unix socket, whose file mode is its guard.
+    """
+    description = JSONResponse(describe(TABLE, prefix=PREFIX, version=gearshift.__version__, remote=remote))
+
+    async def openapi(_: Request) -> Response:
+        return description
+
+    def guarded(endpoint: Endpoint) -> Endpoint:
+        async def checked(request: Request) -> Response:
+            guard.check(request.scope, settings())
+            return await endpoint(request)
+
+        return checked if remote else endpoint
+
+    routes = [Route(f"{PREFIX}/openapi.json", guarded(openapi), methods=["GET"])]
+    routes += [_route(operation, admin, guarded) for operation in TABLE]
+    return Starlette(routes=routes, exception_handlers=_HANDLERS)
+
+
+def _route(operation: Operation[Any, Any], admin: Admin, guarded: Callable[[Endpoint], Endpoint]) -> Route:
+    async def endpoint(request: Request) -> Response:
+        return await operation(admin, request)
+
+    return Route(PREFIX + operation.path, guarded(endpoint), methods=[operation.method])
+
+
+async def _named(_: Request, error: Exception) -> Response:
+    if not isinstance(error, GearshiftError):
+        raise error
+    return error_response(error)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED)
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    code = "not_found" if error.status_code == 404 else "method_not_allowed"  # noqa: PLR2004 - HTTP
+    message = f"{error.detail}: {request.method} {request.url.path} (see {PREFIX}/openapi.json)"
+    response = error_response(RefusedError(error.status_code, code, message, param="path"))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    message = f"internal error: {type(error).__name__}; the server's log has the details"
+    return error_response(RefusedError(500, "internal_error", message))
+
+
+_HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    GearshiftError: _named,
+    ClientGoneError: _gone,
+    HTTPException: _unrouted,
+    Exception: _unforeseen,
+}

@@ -1,0 +1,63 @@
+"""Variants: their rows, loading and unloading them, their logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from starlette.responses import Response
+
+from gearshift.domain.admin import Admin
+from gearshift.domain.errors import UnknownModelError
+from gearshift.domain.leasing import VariantStatus
+from gearshift.web.bodies import LogQuery, NoQuery, Nothing
+from gearshift.web.logs import follow, tail
+from gearshift.web.operations import Call
+from gearshift.web.streams import streaming, unless_gone
+
+
+def _row(admin: Admin, name: str) -> VariantStatus:
+    found = next((row for row in admin.status().variants if row.variant == name), None)
+    if found is None:
+        msg = f"there is no variant {name!r}"
+        raise UnknownModelError(msg, hint="GET /api/v1/variants lists them")
+    return found
+
+
+async def rows(admin: Admin, _: Call[NoQuery, Nothing]) -> Sequence[VariantStatus]:
+    """Every variant in file order."""
+    return admin.status().variants
+
+
+async def row(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
+    """One variant. Raises UnknownModelError."""
+    return _row(admin, call.name)
+
+
+async def load(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
+    """Loads and waits; a client that goes away leaves the queue like any other waiter."""
+    await unless_gone(call.request, admin.load(call.name))
+    return _row(admin, call.name)
+
+
+async def unload(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
+    """Unloads and waits. A stop that has begun is carried through, whether or not the client stays to see it."""
+    await admin.unload(call.name)
+    return _row(admin, call.name)
+
+
+async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
+    """The newest launch's log as text; empty when it was never started. Raises UnknownModelError."""
+    _row(admin, call.name)
+    return await log_response(partial(admin.log_path, call.name), call.query)
+
+
+async def log_response(newest: Callable[[], Path | None], query: LogQuery) -> Response:
+    """A log file's tail, or an open stream that follows it."""
+    if query.follow:
+        return streaming(follow(newest, query.tail), "text/plain")
+    path = newest()
+    text = b"" if path is None else (await asyncio.to_thread(tail, path, query.tail))[0]
+    return Response(text, media_type="text/plain", headers={"Cache-Control": "no-store"})

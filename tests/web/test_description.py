@@ -1,0 +1,53 @@
+"""The OpenAPI description is served, and what it promises holds for whatever a fuzzer sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis.core.result import Ok
+
+from fakes.admin import FakeAdmin
+from gearshift.domain.settings import ApiKey, Settings
+from gearshift.web import create_admin
+from gearshift.web.table import TABLE
+
+KEY = "Bearer operator-key"
+SLOW = list(hypothesis.HealthCheck)  # generating by schema is slow and filters much; the examples bound the time
+
+
+def application() -> Any:
+    admin = FakeAdmin()
+    admin.events_end = True  # a stream without an end would keep the fuzzer waiting
+    settings = Settings(api_keys=(ApiKey("me", "operator-key", role="operator"),), allowed_hosts=("testserver",))
+    return create_admin(admin, lambda: settings, remote=True)
+
+
+def schema_of(app: Any) -> Any:
+    return schemathesis.openapi.from_asgi("/api/v1/openapi.json", app, headers={"Authorization": KEY})
+
+
+SCHEMA = schema_of(application())
+OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations() if isinstance(result, Ok)]
+
+
+def test_every_row_of_the_table_is_described() -> None:
+    described = {(operation.method.upper(), operation.path) for operation in OPERATIONS}
+    assert described == {(row.method, "/api/v1" + row.path.replace(":path", "")) for row in TABLE}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+def test_what_a_fuzzer_sends_is_answered_as_described(operation: Any, mode: Any) -> None:
+    @hypothesis.settings(
+        max_examples=25, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+    )
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    def fuzz(case: Any) -> None:
+        for endless in ("follow", "hold"):
+            (case.query or {}).pop(endless, None)
+        case.call_and_validate(headers={"Authorization": KEY})
+
+    fuzz()
