@@ -1,0 +1,11 @@
+"""The single writer: events in, effects out. It owns the scheduler, the residents and every lease."""
+
+from gearshift.control.admin import ServerAdmin
+from gearshift.control.jobs import Jobs
+from gearshift.control.journal import Journal
+from gearshift.control.loop import Control
+from gearshift.control.preparation import Ports, Preparation
+from gearshift.control.reloading import Reloading
+from gearshift.control.residency import Means
+
+__all__ = ["Control", "Jobs", "Journal", "Means", "Ports", "Preparation", "Reloading", "ServerAdmin"]

@@ -1,0 +1,286 @@
+"""The loop: the one place that feeds the scheduler and hands out what it grants.
+
+Events come from requests, engines and time. An event is handled to its end before the next one is looked at, on the
+one event loop, so no state here needs a lock, and a request on a ready variant has its lease before `request` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from gearshift.control.names import Names
+from gearshift.control.refusals import refusal_error
+from gearshift.control.residency import Means, Residency
+from gearshift.control.status import StatusView
+from gearshift.control.tickets import HeldLease, QueueTicket, Waited
+from gearshift.domain.leasing import Route, Upstream, VariantStatus
+from gearshift.domain.settings import Settings
+from gearshift.scheduler import (
+    Arrive,
+    Configure,
+    Died,
+    Effect,
+    Event,
+    Grant,
+    Leave,
+    Phase,
+    Refuse,
+    Revoke,
+    Scheduler,
+    Shutdown,
+    SleepVariant,
+    Start,
+    Stop,
+    Tick,
+    Unload,
+    Wake,
+    World,
+)
+
+log = structlog.get_logger("gearshift.control")
+
+# How far a variant is from answering, for `route: auto`.
+WARMTH = {Phase.READY: 0, Phase.LOADING: 1, Phase.SLEEPING: 2, Phase.FAILED: 9}
+WARMTH_OTHERWISE = 3
+NEVER = float("inf")
+
+
+class Control:
+    """The broker of leases (`domain.leasing.Broker`), and the owner of the scheduler."""
+
+    def __init__(self, settings: Settings, world: World, means: Means) -> None:
+        self._settings = settings
+        self._variants = settings.variants()
+        self._scheduler = Scheduler(world)
+        self._names = Names(settings, self._warmth)
+        self._residency = Residency(means, lambda: self._settings, self._scheduler.slots.get, self.dispatch)
+        self._numbers = itertools.count(1)
+        self._tickets: dict[int, QueueTicket] = {}
+        self._arrived: dict[int, float] = {}
+        self._leases: dict[int, HeldLease] = {}
+        self._inbox: deque[Event] = deque()
+        self._handling = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = NEVER
+        self._phases: dict[str, Phase] = {}
+        self._moved = asyncio.Event()
+        self.journal = means.journal
+        self._status = StatusView(self._scheduler, self._residency, means.preparation)
+
+    # -- the broker ------------------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    def resolve(self, name: str | None) -> Route:
+        return self._names.resolve(name)
+
+    def request(
+        self, variant: str, *, side: bool = False, exclusive: bool = False, insist: bool = False
+    ) -> QueueTicket:
+        """Join the queue; raises at once where there is no place to wait in.
+
+        ``exclusive`` waits until it is alone and keeps others out; ``insist`` overrides the back-off after a failure.
+        """
+        number = next(self._numbers)
+        ticket = QueueTicket(number, variant, leave=self._ended, progress=self._progress)
+        self._tickets[number] = ticket
+        self._arrived[number] = time.monotonic()
+        self.dispatch(Arrive(number, variant, side=side, exclusive=exclusive, insist=insist))
+        if (refusal := ticket.refusal) is not None:
+            raise refusal
+        return ticket
+
+    def peek(self, variant: str) -> Upstream | None:
+        slot = self._scheduler.slots.get(variant)
+        if slot is None or slot.phase not in (Phase.READY, Phase.DRAINING):
+            return None
+        return self._residency.upstream(variant)
+
+    def statuses(self) -> Sequence[VariantStatus]:
+        return self._status.rows(self._variants)
+
+    # -- for the admin face ----------------------------------------------------------------------------------------
+
+    @property
+    def world(self) -> World:
+        return self._scheduler.world
+
+    def phase(self, variant: str) -> Phase | None:
+        """A variant's phase now; it may be another one by the time it is acted upon."""
+        slot = self._scheduler.slots.get(variant)
+        return slot.phase if slot else None
+
+    async def unload(self, variant: str) -> Phase | None:
+        """Drain and stop it; returns the phase it came to rest in."""
+        self.dispatch(Unload(variant))
+        await self._until(lambda: self.phase(variant) in (Phase.STOPPED, Phase.FAILED, None))
+        return self.phase(variant)
+
+    def log_path(self, variant: str) -> Path | None:
+        """The log of its newest launch; None when this server never started it."""
+        return self._residency.log_paths.get(variant)
+
+    def configure(self, settings: Settings, world: World) -> None:
+        """Take over a new configuration: untouched variants and their streams live on."""
+        self._settings = settings
+        self._variants = settings.variants()
+        self._names = Names(settings, self._warmth)
+        self.dispatch(Configure(world))
+
+    async def close(self, *, drain_s: float) -> None:
+        """Refuse what is new, let leases end for ``drain_s``, take back the rest; returns once no engine is left."""
+        self.dispatch(Shutdown())
+        await self._until(self._at_rest, drain_s)
+        for number, lease in list(self._leases.items()):
+            lease.revoke("the server is stopping")
+            self._ended(number)
+        await self._until(self._at_rest)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._residency.close()
+        self.journal.close()
+
+    # -- events in -------------------------------------------------------------------------------------------------
+
+    def dispatch(self, event: Event) -> None:
+        """Handle one event and all that follows from it at once. May be called while one is being handled."""
+        self._inbox.append(event)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._inbox:
+                self._handle(self._inbox.popleft())
+        finally:
+            self._handling = False
+        self._arm_timer()
+        self._note_moves()
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, Died):
+            self._revoke_all(event.variant, f"its engine died: {event.failure.cause}")
+        for effect in self._scheduler.handle(event, time.monotonic()):
+            self._perform(effect)
+
+    # -- effects out -----------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Grant(ticket, variant):
+                self._grant(ticket, variant)
+            case Refuse():
+                self._refuse(effect)
+            case Revoke(ticket, _, reason):
+                self._revoke(ticket, reason)
+            case Start(variant, stopped):
+                self._residency.start(variant, stopped, wake=False)
+            case Wake(variant, stopped):
+                self._residency.start(variant, stopped, wake=True)
+            case Stop(variant):
+                self._residency.stop(variant)
+            case SleepVariant(variant):
+                self._residency.sleep(variant)
+
+    def _grant(self, number: int, variant: str) -> None:
+        ticket = self._tickets.pop(number)
+        waited = self._waited(variant, self._arrived.pop(number))
+        upstream = self._residency.upstream(variant)
+        if upstream is None:  # unreachable while scheduler and residency agree; refusing beats a crash of the loop
+            ticket.refuse(refusal_error(Refuse(number, variant, "load_failed")))
+            self._inbox.append(Leave(number))
+            return
+        lease = HeldLease(self._variants[variant], upstream, waited, lambda: self._ended(number))
+        self._leases[number] = lease
+        if not ticket.grant(lease):
+            lease.release()
+
+    def _refuse(self, refusal: Refuse) -> None:
+        self._arrived.pop(refusal.ticket, None)
+        if ticket := self._tickets.pop(refusal.ticket, None):
+            ticket.refuse(refusal_error(refusal))
+
+    def _revoke(self, number: int, reason: str) -> None:
+        if lease := self._leases.pop(number, None):
+            lease.revoke(reason)
+
+    def _revoke_all(self, variant: str, reason: str) -> None:
+        for number in [number for number, lease in self._leases.items() if lease.variant.id == variant]:
+            self._revoke(number, reason)
+
+    def _ended(self, number: int) -> None:
+        """A waiter left or a lease was released."""
+        self._tickets.pop(number, None)
+        self._arrived.pop(number, None)
+        self._leases.pop(number, None)
+        self.dispatch(Leave(number))
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _warmth(self, variant: str) -> int:
+        slot = self._scheduler.slots.get(variant)
+        return WARMTH.get(slot.phase, WARMTH_OTHERWISE) if slot else WARMTH_OTHERWISE
+
+    def _waited(self, variant: str, arrived: float) -> Waited:
+        """Split a wait into its queue and its load."""
+        now = time.monotonic()
+        loading = self._residency.loadings.get(variant)
+        load_s = 0.0
+        if loading is not None:
+            load_s = max(0.0, (loading.ended or now) - max(arrived, loading.began))
+        return Waited(max(0.0, now - arrived - load_s), load_s)
+
+    def _progress(self, number: int, variant: str) -> str:
+        return self._status.progress(variant, self._scheduler.ahead(number))
+
+    def _arm_timer(self) -> None:
+        """Be woken when time alone will change something. An earlier alarm is left armed: it finds nothing to do."""
+        wake_at = self._scheduler.wake_at
+        if wake_at is None or wake_at >= self._alarm_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = wake_at
+        delay = max(0.0, wake_at - time.monotonic())
+        self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm, self._alarm_at = None, NEVER
+        self.dispatch(Tick())
+
+    def _note_moves(self) -> None:
+        """Tell the journal, and whoever waits on phases, what moved."""
+        slots = self._scheduler.slots
+        moved = [slot for slot in slots.values() if self._phases.get(slot.id) is not slot.phase]
+        gone = self._phases.keys() - slots.keys() if len(self._phases) > len(slots) else ()
+        if not moved and not gone:
+            return
+        for variant in gone:
+            del self._phases[variant]
+            self.journal.add("variant.state", variant=variant, state="removed")
+        for slot in moved:
+            self._phases[slot.id] = slot.phase
+            self.journal.add("variant.state", variant=slot.id, state=str(slot.phase))
+            log.info("state", variant=slot.id, state=str(slot.phase))
+        news, self._moved = self._moved, asyncio.Event()
+        news.set()
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float | None = None) -> None:
+        """Wait until phases moved to where ``condition`` holds, or the time is up."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    await self._moved.wait()
+        except TimeoutError:
+            return
+
+    def _at_rest(self) -> bool:
+        return not any(slot.holding and not slot.stuck for slot in self._scheduler.slots.values())

@@ -1,0 +1,95 @@
+"""Leases that an operator holds through the admin API: named, renewable, and over when their time passes unrenewed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass, replace
+
+from gearshift.control.loop import Control
+from gearshift.domain.admin import OperatorLease
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.leasing import Lease
+
+LONGEST_TTL_S = 24 * 3600.0
+
+
+@dataclass(slots=True)
+class _Held:
+    told: OperatorLease
+    lease: Lease
+    timer: asyncio.TimerHandle
+    watch: asyncio.Task[None]
+
+
+class OperatorLeases:
+    """Every operator lease in force."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._held: dict[str, _Held] = {}
+
+    def all(self) -> tuple[OperatorLease, ...]:
+        return tuple(held.told for held in self._held.values())
+
+    async def take(self, variant: str, *, exclusive: bool, ttl_s: float) -> OperatorLease:
+        """Wait for the variant like any request, then hold it. A caller that goes away leaves the queue."""
+        ttl_s = _checked(ttl_s)
+        ticket = self._control.request(variant, exclusive=exclusive)
+        try:
+            lease = await ticket.wait()
+        except asyncio.CancelledError:
+            ticket.leave()
+            raise
+        if lease is None:  # only with a timeout, and there is none
+            raise GearshiftError(f"no lease on {variant} was granted")
+        told = OperatorLease(
+            secrets.token_hex(8), variant, exclusive, ttl_s, time.time() + ttl_s, lease.upstream.endpoint.base_url
+        )
+        watch = asyncio.create_task(self._watch(told.id, lease), name=f"operator lease {told.id}")
+        self._held[told.id] = _Held(told, lease, self._arm(told.id, ttl_s), watch)
+        self._control.journal.add("lease.taken", id=told.id, variant=variant, exclusive=exclusive)
+        return told
+
+    def renew(self, lease_id: str, ttl_s: float | None) -> OperatorLease:
+        held = self._get(lease_id)
+        ttl_s = _checked(held.told.ttl_s if ttl_s is None else ttl_s)
+        held.timer.cancel()
+        held.timer = self._arm(lease_id, ttl_s)
+        held.told = replace(held.told, ttl_s=ttl_s, expires=time.time() + ttl_s)
+        return held.told
+
+    def end(self, lease_id: str, reason: str = "released") -> None:
+        """Raises GearshiftError when there is none of that id (it may have expired)."""
+        held = self._get(lease_id)
+        del self._held[lease_id]
+        held.timer.cancel()
+        held.watch.cancel()
+        held.lease.release()
+        self._control.journal.add("lease.ended", id=lease_id, variant=held.told.variant, reason=reason)
+
+    def close(self) -> None:
+        for lease_id in list(self._held):
+            self.end(lease_id, "the server is stopping")
+
+    def _arm(self, lease_id: str, ttl_s: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(ttl_s, self.end, lease_id, "expired")
+
+    async def _watch(self, lease_id: str, lease: Lease) -> None:
+        """An engine's death or a drain timeout ends the lease; its holder finds it gone."""
+        revoked = asyncio.ensure_future(lease.revoked())
+        await asyncio.wait({revoked})
+        self.end(lease_id, revoked.result())
+
+    def _get(self, lease_id: str) -> _Held:
+        held = self._held.get(lease_id)
+        if held is None:
+            raise GearshiftError(f"there is no lease {lease_id!r}", hint="it was released, expired, or its engine died")
+        return held
+
+
+def _checked(ttl_s: float) -> float:
+    if not 0 < ttl_s <= LONGEST_TTL_S:
+        raise GearshiftError(f"a lease cannot last {ttl_s} s", hint=f"ttl is between 0 and {LONGEST_TTL_S:.0f} seconds")
+    return ttl_s

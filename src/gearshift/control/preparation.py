@@ -1,0 +1,189 @@
+"""What has to be known before a variant can be scheduled or started: engine, model file, plan, placement.
+
+Everything here may read files or run a binary once, so the loop calls it in a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gearshift import engines
+from gearshift.artifacts import ModelFacts
+from gearshift.domain.device import CPU_DEVICE, Device
+from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
+from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
+from gearshift.domain.settings import Settings
+from gearshift.domain.variant import EngineRef, Filters, Timing, Variant
+from gearshift.planner import Plan, plan_variant
+from gearshift.scheduler import Constraint, Profile, World
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What preparation needs of the rooms below it, as functions so that tests can stand in for them."""
+
+    find_engine: Callable[[EngineRef], EngineInstall]  # raises GearshiftError when it is not installed
+    read_model: Callable[[Path], ModelFacts]  # raises GearshiftError on a file that is no model
+
+
+class Preparation:
+    """Plans every variant of a configuration and makes launch specs from them."""
+
+    def __init__(
+        self, ports: Ports, *, devices: Sequence[Device], env: Mapping[str, str], logs: Path, sleep_ram: int
+    ) -> None:
+        self._ports = ports
+        self._devices = tuple(devices)
+        self._env = dict(env)
+        self._logs = logs
+        self._sleep_ram = sleep_ram
+        self._facts: dict[tuple[str, float, int], ModelFacts | None] = {}
+        self._plans: dict[str, Plan] = {}
+        self._versions: dict[EngineRef, str | None] = {}
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def version(self, variant: Variant) -> str | None:
+        """The version of the engine that runs it, as far as known; asked of the toolchain once."""
+        if variant.engine not in self._versions:
+            try:
+                self._versions[variant.engine] = self._ports.find_engine(variant.engine).version
+            except GearshiftError:
+                return variant.engine.version
+        return self._versions[variant.engine]
+
+    def plan(self, variant: str) -> Plan | None:
+        """The plan made for a variant when the world was last drawn."""
+        return self._plans.get(variant)
+
+    def world(self, settings: Settings) -> World:
+        """The scheduler's view of a configuration. Blocking: reads model headers, may ask an engine its version."""
+        variants = settings.variants()
+        self._plans = {variant.id: plan for variant in variants.values() if (plan := self._planned(variant))}
+        profiles = {variant.id: self._profile(variant) for variant in variants.values()}
+        constraints = tuple(
+            Constraint(frozenset(group.members), group.swap, group.exclusive, group.persistent)
+            for group in settings.groups
+        )
+        capacity = {device.id: device.total_bytes for device in self._devices}
+        return World(profiles, capacity, constraints, self._sleep_ram)
+
+    def spec(self, variant: Variant, port: int) -> LaunchSpec:
+        """Everything needed to start it on ``port``. Blocking. Raises LoadFailedError saying what is missing."""
+        try:
+            install = self._ports.find_engine(variant.engine)
+            self._versions[variant.engine] = install.version
+            return engines.launch_spec(
+                variant,
+                self._placement(variant),
+                install,
+                port=port,
+                folder=self._logs / variant.id.replace("/", "_") / "home",
+                base_env=self._env,
+                devices=self._devices,
+            )
+        except LoadFailedError:
+            raise
+        except GearshiftError as error:
+            failure = Failure(error.message, fix=error.hint)
+            raise LoadFailedError(f"{variant.id} cannot be started: {error.message}", failure=failure) from error
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _planned(self, variant: Variant) -> Plan | None:
+        try:
+            devices = self._placed_on(variant)
+        except LoadFailedError:
+            return None
+        return plan_variant(variant, self._model(variant), devices, engine_version=self.version(variant))
+
+    def _model(self, variant: Variant) -> ModelFacts | None:
+        """Facts of its weights, or None where there is no file to read: its size is then unknown, not zero."""
+        if variant.weights is None or not (path := Path(variant.weights)).exists():
+            return None
+        stat = path.stat()
+        key = (str(path), stat.st_mtime, stat.st_size)
+        if key not in self._facts:
+            try:
+                self._facts[key] = self._ports.read_model(path)
+            except (GearshiftError, OSError):
+                self._facts[key] = None  # the engine will say what is wrong with it when it is started
+        return self._facts[key]
+
+    def _placed_on(self, variant: Variant) -> tuple[Device, ...]:
+        """The devices a variant names; all of them when it names none. Raises LoadFailedError for one not here."""
+        if variant.gpus is None:
+            return self._devices
+        by_name: dict[int | str, Device] = {device.id: device for device in self._devices}
+        by_name |= {device.index: device for device in self._devices if device.index is not None}
+        missing = [gpu for gpu in variant.gpus if gpu not in by_name]
+        if missing:
+            here = ", ".join(f"{device.index}: {device.name} {device.id}" for device in self._devices)
+            cause = f"{variant.id} names GPU {', '.join(map(str, missing))}, which this box does not have"
+            failure = Failure(cause, fix=f"set `gpus` to what is here ({here}), or leave it out")
+            raise LoadFailedError(cause, failure=failure)
+        return tuple(by_name[gpu] for gpu in variant.gpus)
+
+    def _placement(self, variant: Variant) -> Placement:
+        plan = self._plans.get(variant.id)
+        devices = tuple(device.id for device in self._placed_on(variant))
+        kv_bytes = plan.kv_bytes if plan and variant.kv_bytes == "auto" else variant.kv_bytes
+        return Placement(devices, kv_bytes if isinstance(kv_bytes, int) else None, variant.context)
+
+    def _profile(self, variant: Variant) -> Profile:
+        plan, timing = self._plans.get(variant.id), variant.timing
+        demand = plan.bytes_by_device if plan else None
+        try:
+            devices = frozenset(device.id for device in self._placed_on(variant))
+        except LoadFailedError:
+            devices = frozenset()
+        return Profile(
+            id=variant.id,
+            devices=devices,
+            demand=demand,
+            max_inflight=variant.max_inflight or engines.default_inflight(variant),
+            queue_limit=variant.queue_limit,
+            max_wait_s=timing.max_wait_s,
+            min_resident_s=timing.min_resident_s,
+            drain_timeout_s=timing.drain_timeout_s,
+            unload_after_s=timing.unload_after_s,
+            asleep=_asleep(variant, devices),
+            asleep_ram=_asleep_ram(variant, demand),
+            launch=launch_digest(variant),
+        )
+
+
+def launch_digest(variant: Variant) -> str:
+    """Identifies what a process is started from: equal digests need no restart between two configurations."""
+    process_only = replace(
+        variant,
+        timing=Timing(),
+        sampling={},
+        filters=Filters(),
+        meter="active",
+        queue_limit=0,
+        max_inflight=None,
+    )
+    return hashlib.sha256(repr(process_only).encode()).hexdigest()
+
+
+# What stays on a GPU asleep when nothing was measured yet: field recordings lie between 0.9 and 6 GiB.
+ASLEEP_RESIDUE = 2 * 1024**3
+
+
+def _asleep(variant: Variant, devices: frozenset[str]) -> Mapping[str, int] | None:
+    if variant.sleep is None or CPU_DEVICE in devices:
+        return None
+    return dict.fromkeys(devices, ASLEEP_RESIDUE)
+
+
+def _asleep_ram(variant: Variant, demand: Mapping[str, int] | None) -> int:
+    """Level 1 keeps the weights in host memory; without a budget of its own, as much as it holds on the devices."""
+    if variant.sleep is None or variant.sleep.level != 1:
+        return 0
+    return variant.sleep.ram_bytes if variant.sleep.ram_bytes is not None else sum((demand or {}).values())

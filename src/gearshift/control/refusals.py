@@ -1,0 +1,33 @@
+"""Refusals as errors a face can show: what is wrong, with whom, and when to come back."""
+
+from __future__ import annotations
+
+from gearshift.domain.errors import (
+    DrainingError,
+    Failure,
+    GearshiftError,
+    LoadFailedError,
+    NotResidentError,
+    QueueFullError,
+)
+from gearshift.scheduler import Refuse
+
+
+def refusal_error(refusal: Refuse) -> GearshiftError:
+    """The error that a waiter of this refusal gets."""
+    variant, retry = refusal.variant, refusal.retry_after_s
+    match refusal.reason:
+        case "queue_full":
+            return QueueFullError(f"the queue of {variant} is full", retry_after_s=retry or 1.0)
+        case "not_resident":
+            return NotResidentError(
+                f"{variant} is not loaded, and a side request never causes a swap",
+                hint="it is served while its variant is loaded; drop the side header to load it",
+            )
+        case "draining":
+            return DrainingError(
+                f"{variant} takes no more requests: it was unloaded, removed, or the server is stopping"
+            )
+        case "load_failed" | "blocked":
+            failure = refusal.failure or Failure("it could not be loaded")
+            return LoadFailedError(f"{variant}: {failure.cause}", failure=failure)

@@ -1,0 +1,215 @@
+"""Carries out what the scheduler asks of engines: load, wake, sleep, stop; and reports back what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from gearshift.control.journal import Journal
+from gearshift.control.preparation import Preparation
+from gearshift.control.resident import Loaded, Resident
+from gearshift.control.swaps import Departure, SwapLedger
+from gearshift.domain.device import CPU_DEVICE, DeviceMemory
+from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, StopIncompleteError
+from gearshift.domain.launch import Child, Launcher, LaunchSpec, StopReport
+from gearshift.domain.leasing import Upstream
+from gearshift.domain.records import Sink
+from gearshift.domain.settings import Settings
+from gearshift.domain.variant import Variant
+from gearshift.scheduler import Died, Event, LoadFailed, Ready, Slept, Slot, StopFailed, Stopped
+
+log = structlog.get_logger("gearshift.control")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What residency works with; all of it made by the composition root."""
+
+    launcher: Launcher
+    preparation: Preparation
+    memory: DeviceMemory
+    sink: Sink
+    journal: Journal
+
+
+@dataclass(slots=True)
+class Loading:
+    """When a variant's present or last load began and ended, monotonic seconds."""
+
+    began: float
+    ended: float | None = None
+
+
+@dataclass(slots=True)
+class Residency:
+    """Every variant's resident. ``dispatch`` takes events into the loop; ``slot`` shows the scheduler's view."""
+
+    means: Means
+    settings: Callable[[], Settings]
+    slot: Callable[[str], Slot | None]
+    dispatch: Callable[[Event], None]
+    residents: dict[str, Resident] = field(default_factory=dict)
+    loadings: dict[str, Loading] = field(default_factory=dict)
+    measured: dict[str, dict[str, int]] = field(default_factory=dict)
+    log_paths: dict[str, Path] = field(default_factory=dict)  # of the newest launch
+    _variants: dict[str, Variant] = field(default_factory=dict)  # as each was last started: it may leave the config
+    _swaps: SwapLedger = field(default_factory=SwapLedger)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def upstream(self, variant: str) -> Upstream | None:
+        resident = self.residents.get(variant)
+        return resident.upstream if resident else None
+
+    def start(self, variant: str, stopped: tuple[str, ...], *, wake: bool) -> None:
+        """Load or wake it; ends in Ready or LoadFailed, and later perhaps in Died."""
+        self._variants[variant] = self.settings().variants()[variant]
+        resident = self.residents.get(variant) or Resident(
+            self.means.launcher, lambda port: self._spec(variant, port), lambda child: self._note_log(variant, child)
+        )
+        self.residents[variant] = resident
+        self.loadings[variant] = Loading(time.monotonic())
+        resident.begin(self._live(variant, resident, stopped, wake=wake))
+
+    def stop(self, variant: str) -> None:
+        """End it; ends in Stopped or StopFailed."""
+        self._own(self._stop(variant), f"stop {variant}")
+
+    def sleep(self, variant: str) -> None:
+        """Put it to sleep; ends in Slept, or in Stopped where it would not sleep."""
+        self._own(self._sleep(variant), f"sleep {variant}")
+
+    async def close(self) -> None:
+        """Forget what is under way. Every engine has been stopped before."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- one life --------------------------------------------------------------------------------------------------
+
+    async def _live(self, variant: str, resident: Resident, stopped: tuple[str, ...], *, wake: bool) -> None:
+        loading = self.loadings[variant]
+        try:
+            loaded = await resident.load(wake=wake)
+        except LoadFailedError as error:
+            self._load_failed(variant, stopped, loading, error.failure)
+            return
+        except GearshiftError as error:
+            self._load_failed(variant, stopped, loading, Failure(error.message, fix=error.hint))
+            return
+        except Exception as error:  # a fault of ours must not leave its waiters hanging
+            log.exception("load broke", variant=variant)
+            self._load_failed(variant, stopped, loading, Failure(f"Gearshift failed while loading it: {error!r}"))
+            return
+        loading.ended = time.monotonic()
+        self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.measured.get(variant)))
+        self._record(variant, stopped, loading.began, loaded)
+        self._own(self._measure(variant, resident), f"measure {variant}")
+        failure = await resident.watch()
+        log.error("engine died", variant=variant, cause=failure.cause)
+        self.means.journal.add("variant.died", variant=variant, cause=failure.cause, line=failure.line)
+        self.dispatch(Died(variant, failure))
+
+    def _load_failed(self, variant: str, stopped: tuple[str, ...], loading: Loading, failure: Failure) -> None:
+        loading.ended = time.monotonic()
+        log.error("load failed", variant=variant, cause=failure.cause, line=failure.line)
+        self.means.journal.add("load.failed", variant=variant, cause=failure.cause, line=failure.line, fix=failure.fix)
+        self._record(variant, stopped, loading.began, None, failure.cause)
+        self.dispatch(LoadFailed(variant, failure))
+
+    async def _stop(self, variant: str) -> None:
+        began, slot = time.monotonic(), self.slot(variant)
+        drain_s = max(0.0, began - slot.drain_from) if slot and slot.drain_from else 0.0
+        resident = self.residents.get(variant)
+        try:
+            report = await resident.stop(self._grace(variant)) if resident else None
+        except StopIncompleteError as error:
+            log.error("stop incomplete", variant=variant, left=error.message)  # noqa: TRY400 - the message is whole
+            self.means.journal.add("stop.incomplete", variant=variant, left=error.message)
+            self.dispatch(StopFailed(variant, Failure(error.message, fix=error.hint)))
+            return
+        except Exception as error:
+            log.exception("stop broke", variant=variant)
+            self.dispatch(StopFailed(variant, Failure(f"Gearshift failed while stopping it: {error!r}")))
+            return
+        self._left(variant, drain_s, began, report)
+        self.dispatch(Stopped(variant))
+
+    async def _sleep(self, variant: str) -> None:
+        began, slot = time.monotonic(), self.slot(variant)
+        drain_s = max(0.0, began - slot.drain_from) if slot and slot.drain_from else 0.0
+        resident = self.residents[variant]
+        try:
+            await resident.sleep()
+            held = await self._held(variant, resident)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is stopped instead
+            log.warning("would not sleep", variant=variant, cause=str(error))
+            await self._stop(variant)
+            return
+        self._left(variant, drain_s, began, None)
+        self.dispatch(Slept(variant, held))
+
+    def _left(self, variant: str, drain_s: float, began: float, report: StopReport | None) -> None:
+        self._swaps.left(Departure(variant, drain_s, began, report))
+        self.means.journal.add("variant.left", variant=variant, drain_s=drain_s, took_s=time.monotonic() - began)
+
+    def _record(
+        self, variant: str, stopped: tuple[str, ...], began: float, loaded: Loaded | None, failure: str | None = None
+    ) -> None:
+        record = self._swaps.arrived(variant, stopped, began, loaded, failure)
+        self.means.sink.swap(record)
+        self.means.journal.add(
+            "swap.done" if loaded else "swap.failed",
+            variant=variant,
+            stopped=list(stopped),
+            drain_s=record.drain_s,
+            stop_s=record.stop_s,
+            memory_s=record.memory_s,
+            load_s=record.load_s,
+            probe_s=record.probe_s,
+            overhead_s=record.overhead_s,
+            total_s=record.total_s,
+            cold=record.cold,
+        )
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _note_log(self, variant: str, child: Child) -> None:
+        self.log_paths[variant] = child.log_path
+
+    async def _spec(self, variant: str, port: int) -> LaunchSpec:
+        return await asyncio.to_thread(self.means.preparation.spec, self._variants[variant], port)
+
+    def _grace(self, variant: str) -> float:
+        known = self.settings().variants().get(variant) or self._variants.get(variant)
+        return known.timing.stop_grace_s if known else 15.0
+
+    async def _measure(self, variant: str, resident: Resident) -> None:
+        """Off the swap's path: what it really holds, for `ps` and as the better plan of its next life."""
+        try:
+            self.measured[variant] = await self._held(variant, resident)
+        except GearshiftError as error:
+            log.warning("memory not measured", variant=variant, cause=error.message)
+
+    async def _held(self, variant: str, resident: Resident) -> dict[str, int]:
+        devices = resident.spec.devices if resident.spec else ()
+        pids = resident.child.pids if resident.child else ()
+        readings = await asyncio.to_thread(self.means.memory.read, devices, pids)
+        held = {
+            device: sum(count for pid, count in reading.by_pid.items() if pid in pids)
+            for device, reading in readings.items()
+        }
+        plan = self.means.preparation.plan(variant)
+        if CPU_DEVICE in held and plan and plan.bytes_by_device:
+            # A CPU engine touches its KV buffer as it fills: what it holds when ready is less than what it will need.
+            held[CPU_DEVICE] = max(held[CPU_DEVICE], plan.bytes_by_device.get(CPU_DEVICE, 0))
+        return held
+
+    def _own(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

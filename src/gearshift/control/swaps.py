@@ -1,0 +1,58 @@
+"""Where the time of a swap went: one record per load, from the first stop made for it to ready."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from gearshift.control.resident import Loaded
+from gearshift.domain.launch import StopReport
+from gearshift.domain.records import SwapRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """One variant that left: how long it drained, when its stop began (monotonic) and what the stop saw."""
+
+    variant: str
+    drain_s: float
+    began: float
+    report: StopReport | None
+
+
+class SwapLedger:
+    """Remembers departures until the variant they made room for is ready."""
+
+    def __init__(self) -> None:
+        self._departures: dict[str, Departure] = {}
+
+    def left(self, departure: Departure) -> None:
+        self._departures[departure.variant] = departure
+
+    def arrived(
+        self, variant: str, stopped: tuple[str, ...], began: float, loaded: Loaded | None, failure: str | None = None
+    ) -> SwapRecord:
+        """The record of a load that began at monotonic ``began`` and has just ended."""
+        gone = [departure for name in stopped if (departure := self._departures.pop(name, None))]
+        start = min([began, *(departure.began for departure in gone)])
+        total = time.monotonic() - start
+        reports = [departure.report for departure in gone if departure.report]
+        ready = loaded.ready if loaded else None
+        stop_s = max((report.exit_s for report in reports), default=0.0)
+        memory_s = max((report.memory_back_s for report in reports), default=0.0)
+        load_s = ready.health_s if ready else loaded.total_s if loaded else 0.0
+        probe_s = ready.probe_s if ready else 0.0
+        return SwapRecord(
+            at=time.time(),
+            variant=variant,
+            stopped=stopped,
+            drain_s=max((departure.drain_s for departure in gone), default=0.0),
+            stop_s=stop_s,
+            memory_s=memory_s,
+            load_s=load_s,
+            probe_s=probe_s,
+            overhead_s=total - stop_s - memory_s - load_s - probe_s if loaded else 0.0,
+            total_s=total,
+            cold=loaded.cold if loaded else True,
+            failure=failure,
+        )
