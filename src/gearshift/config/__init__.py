@@ -1,0 +1,21 @@
+"""`gearshift.yaml` to `Settings`: every problem at once, each with its line, and where each value came from."""
+
+from gearshift.config.changes import Diff, diff
+from gearshift.config.find import find_config
+from gearshift.config.jsonschema import SCHEMA_FILE, json_schema
+from gearshift.config.load import load_config, parse_config
+from gearshift.config.loaded import LoadedConfig, Origin
+from gearshift.config.show import show
+
+__all__ = [
+    "SCHEMA_FILE",
+    "Diff",
+    "LoadedConfig",
+    "Origin",
+    "diff",
+    "find_config",
+    "json_schema",
+    "load_config",
+    "parse_config",
+    "show",
+]

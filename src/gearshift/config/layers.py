@@ -1,0 +1,161 @@
+"""Lays a variant over what it extends, over its model, over `defaults:`, and remembers who gave each value.
+
+Mappings merge key by key, everything else replaces. A null takes away what lies below, so that the value is unset
+again; for the waits that can be switched off it means off.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from gearshift.config.document import Document
+from gearshift.config.keypath import KeyPath
+from gearshift.config.loaded import OriginKind
+from gearshift.config.shape import near
+from gearshift.domain.errors import Problem
+
+Tree = Mapping[str, object]
+VariantId = tuple[str, str]  # model, variant
+
+_NULL_IS_OFF: frozenset[KeyPath] = frozenset(
+    {("stall_timeout",), ("drain_timeout",), ("probe_every",), ("idle", "unload_after")}
+)
+_OF_MODEL = ("sampling", "filters")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One tree in a variant's shape and where in the document it stands."""
+
+    tree: Tree
+    at: KeyPath
+    kind: OriginKind
+    base: str | None = None
+
+
+@dataclass(slots=True)
+class Merged:
+    """The layers as one tree; ``sources`` gives each leaf's layer. ``idle_nulls`` took nothing away."""
+
+    tree: dict[str, object] = field(default_factory=dict)
+    sources: dict[KeyPath, Layer] = field(default_factory=dict)
+    idle_nulls: list[KeyPath] = field(default_factory=list)
+
+    def place(self, path: KeyPath) -> KeyPath | None:
+        """The absolute place of a leaf, or of the first leaf under it; None where no layer sets it."""
+        for leaf, layer in self.sources.items():
+            if leaf[: len(path)] == path:
+                return (*layer.at, *path)
+        return None
+
+
+def merge(layers: Sequence[Layer]) -> Merged:
+    """Later layers win."""
+    merged = Merged()
+    for layer in layers:
+        _overlay(merged, merged.tree, layer.tree, (), layer)
+    return merged
+
+
+def layers_of(variant: VariantId, models: Tree, defaults: Tree, chain: Sequence[VariantId]) -> list[Layer]:
+    """A variant's layers, lowest first; ``chain`` is what it extends, nearest first."""
+    model, _ = variant
+    of_model = {key: value for key, value in _section(models, model).items() if key in _OF_MODEL}
+    return [
+        Layer(defaults, ("defaults",), "defaults"),
+        Layer(of_model, ("models", model), "model"),
+        *(_variant_layer(base, models, variant) for base in reversed(chain)),
+        _variant_layer(variant, models, variant),
+    ]
+
+
+def extends_chain(variant: VariantId, models: Tree, document: Document) -> list[VariantId] | Problem:
+    """What a variant extends, nearest first, or why that cannot be told."""
+    chain: list[VariantId] = []
+    current = variant
+    while isinstance(base := _variant_tree(models, current).get("extends"), str):
+        at = ("models", current[0], "variants", current[1], "extends")
+        found = find_variant(base, current[0], models)
+        if found is None:
+            known = [":".join(known) for known in all_variants(models)] + list(_variants(models, current[0]))
+            return document.problem(at, f"there is no variant {base!r}", hint=near(base, known))
+        if found == variant or found in chain:
+            names = " -> ".join(":".join(link) for link in (variant, *chain, found))
+            return document.problem(at, f"extends goes in a circle: {names}")
+        chain.append(found)
+        current = found
+    return chain
+
+
+def find_variant(name: str, model: str, models: Tree) -> VariantId | None:
+    """``name`` as a variant of ``model``, else as ``model:variant``."""
+    other, colon, variant = name.rpartition(":")
+    if name in _variants(models, model):
+        return model, name
+    return (other, variant) if colon and variant in _variants(models, other) else None
+
+
+def all_variants(models: Tree) -> list[VariantId]:
+    """Every variant in file order."""
+    return [(model, variant) for model in models for variant in _variants(models, model)]
+
+
+def _section(tree: Tree, key: str) -> Tree:
+    value = tree.get(key)
+    return cast("Tree", value) if isinstance(value, dict) else {}
+
+
+def _variants(models: Tree, model: str) -> Tree:
+    return _section(_section(models, model), "variants")
+
+
+def _variant_tree(models: Tree, variant: VariantId) -> Tree:
+    return _section(_variants(models, variant[0]), variant[1])
+
+
+def _variant_layer(layer: VariantId, models: Tree, owner: VariantId) -> Layer:
+    tree = {key: value for key, value in _variant_tree(models, layer).items() if key != "extends"}
+    at: KeyPath = ("models", layer[0], "variants", layer[1])
+    if layer == owner:
+        return Layer(tree, at, "file")
+    return Layer(tree, at, "extends", layer[1] if layer[0] == owner[0] else ":".join(layer))
+
+
+def _overlay(merged: Merged, into: dict[str, object], tree: Tree, at: KeyPath, layer: Layer) -> None:
+    for key, value in tree.items():
+        path = (*at, key)
+        if value is None and not _keeps_null(path):
+            _take_away(merged, into, path)
+        elif isinstance(value, dict) and not _is_leaf(path):
+            below = into.get(key)
+            if not isinstance(below, dict):
+                _forget(merged, path)
+                below = into[key] = {}
+            _overlay(merged, below, value, path, layer)
+        else:
+            _forget(merged, path)
+            into[key] = copy.deepcopy(value)
+            merged.sources[path] = layer
+
+
+def _take_away(merged: Merged, into: dict[str, object], path: KeyPath) -> None:
+    if into.pop(str(path[-1]), None) is None:
+        merged.idle_nulls.append(path)
+    _forget(merged, path)
+
+
+def _forget(merged: Merged, path: KeyPath) -> None:
+    for leaf in [leaf for leaf in merged.sources if leaf[: len(path)] == path]:
+        del merged.sources[leaf]
+
+
+def _keeps_null(path: KeyPath) -> bool:
+    return path in _NULL_IS_OFF or (path[:2] == ("filters", "force") and len(path) > 2)  # noqa: PLR2004 - a forced null
+
+
+def _is_leaf(path: KeyPath) -> bool:
+    """JSON values of flags and request keys are replaced whole, never merged."""
+    return (path[0] in {"args", "sampling"} and len(path) > 1) or (path[:2] == ("filters", "force") and len(path) > 2)  # noqa: PLR2004

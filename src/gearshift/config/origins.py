@@ -1,0 +1,88 @@
+"""Where each resolved value came from, by the place it has in the resolved file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from gearshift.config.document import Document
+from gearshift.config.files import Base
+from gearshift.config.keypath import KeyPath
+from gearshift.config.layers import Merged
+from gearshift.config.loaded import Origin
+from gearshift.config.schema import DefaultsSection, FileSection, ModelSection, VariantSection
+
+_ENGINE_CHOOSES = frozenset({"context", "kv_dtype", "kv_bytes", "parallel", "max_inflight"})
+_ELSEWHERE = frozenset({"extends"})  # resolved away
+
+_WEIGHTS: frozenset[KeyPath] = frozenset({("weights",), ("speculation", "draft")})
+_PATHS: frozenset[KeyPath] = frozenset({("template",), ("engine", "path")})
+
+Leaves = Iterator[tuple[KeyPath, Origin]]
+
+
+def variant_origins(
+    at: KeyPath, merged: Merged, document: Document, written: Mapping[KeyPath, str], base: Base
+) -> Leaves:
+    """Every value of one variant in the order of the schema, defaults included; paths absolute."""
+    for path, default in _defaults(VariantSection):
+        given = [leaf for leaf in merged.sources if leaf[: len(path)] == path]
+        for leaf in given:
+            layer = merged.sources[leaf]
+            source = (*layer.at, *leaf)
+            value = written.get(source, _absolute(leaf, _value(merged.tree, leaf), base))
+            yield (*at, *leaf), Origin(value, layer.kind, document.line_of(source), document.file, layer.base)
+        if not given and not _covered(path, merged):
+            yield (*at, *path), Origin(default, "engine" if path[0] in _ENGINE_CHOOSES else "default")
+
+
+def section_origins(model: type[FileSection | ModelSection], at: KeyPath, document: Document, skip: set[str]) -> Leaves:
+    """The values of the file's top or of a model itself; ``skip`` names the keys that are resolved elsewhere."""
+    for path, default in _defaults(model):
+        if path[0] in skip:
+            continue
+        value = document.get((*at, *path))
+        if value is None:
+            yield (*at, *path), Origin(default, "default")
+        else:
+            yield (*at, *path), Origin(value, "file", document.line_of((*at, *path)), document.file)
+
+
+def _defaults(model: type[BaseModel]) -> Iterator[tuple[KeyPath, object]]:
+    """Each key with its default as the file would write it; sections inside are opened, a variant's own keys first."""
+    inherited = DefaultsSection.model_fields if model is VariantSection else {}
+    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] in inherited):
+        key = field.alias or name
+        default: Any = None if field.default is PydanticUndefined else field.default
+        inner = field.annotation
+        if default == {} and isinstance(inner, type) and issubclass(inner, BaseModel):
+            for path, value in _defaults(inner):
+                yield (key, *path), value
+        elif key not in _ELSEWHERE:
+            yield (key,), default["kind"] if isinstance(default, dict) and "kind" in default else default
+
+
+def _covered(path: KeyPath, merged: Merged) -> bool:
+    """A short form (`idle`, `probe`) stands above the leaf."""
+    return any(path[: len(leaf)] == leaf for leaf in merged.sources)
+
+
+def _absolute(path: KeyPath, value: object, base: Base) -> object:
+    if not isinstance(value, str):
+        return value
+    if path in _WEIGHTS:
+        return base.weights(value)
+    if path in _PATHS:
+        return str(base.path(value))
+    kind, at, place = value.partition("@")
+    return f"{kind}@{base.path(place)}" if path == ("engine",) and at else value
+
+
+def _value(tree: Mapping[str, object], path: KeyPath) -> object:
+    value: object = tree
+    for part in path:
+        value = value[part] if isinstance(value, dict) else None
+    return value
