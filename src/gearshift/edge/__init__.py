@@ -1,0 +1,1 @@
+"""What both HTTP faces share: keys, host and origin checks, CORS, error bodies."""
