@@ -1,0 +1,131 @@
+"""The HTTP client towards engines: one session, nothing decoded, nothing followed, nothing of the client's secrets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from functools import lru_cache
+from typing import Final
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from gearshift.domain.leasing import Upstream
+from gearshift.edge.asgi import Header
+from gearshift.edge.keys import CREDENTIAL_HEADERS
+
+_CONNECT_S: Final = 5.0
+# Below the 5 s after which llama-server (cpp-httplib) and vLLM (uvicorn) close idle connections: a request must not
+# meet a connection that the engine is closing.
+_KEEPALIVE_S: Final = 3.0
+_READ_BUFFER: Final = 256 * 1024
+# aiohttp writes a bytes body in one piece and warns above 1 MiB; larger bodies go in pieces.
+_ONE_PIECE: Final = 512 * 1024
+
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+# Beside keys: what belongs to our own origin (cookies, Origin), what aiohttp sets itself, and Expect, which the
+# server below us has answered already.
+_NOT_FORWARDED = (
+    _HOP_BY_HOP | CREDENTIAL_HEADERS | {b"host", b"content-length", b"cookie", b"origin", b"expect", b"accept-encoding"}
+)
+# CORS and proxy buffering are the gateway's to answer; server and date are set by the server below us.
+_NOT_RETURNED = _HOP_BY_HOP | {b"server", b"date", b"set-cookie", b"x-accel-buffering"}
+_CORS = b"access-control-"
+
+
+class EngineClient:
+    """Owns the one session. Requests are raw: the caller reads ``response.content`` and closes the response."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The session, opened by the first request or by ``open``; needs a running loop."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                read_bufsize=_READ_BUFFER,
+                trust_env=False,
+                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            )
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(
+        self,
+        method: str,
+        upstream: Upstream,
+        target: str,
+        headers: CIMultiDict[str],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> aiohttp.ClientResponse:
+        """One request; returns when the answer's head is there. Raises aiohttp.ClientError or TimeoutError.
+
+        An idle connection may be closed by the engine in the moment we reuse it; then nothing of an answer has come
+        and a whole body is sent once more, on a new connection.
+        """
+        headers.update(upstream.headers)
+        url = _url(upstream.endpoint.base_url, target)
+        if isinstance(body, bytes) and len(body) > _ONE_PIECE:
+            headers["Content-Length"] = str(len(body))
+        try:
+            return await self._request(method, url, headers, body)
+        except aiohttp.ServerDisconnectedError:
+            if not isinstance(body, bytes | None):
+                raise
+        return await self._request(method, url, headers, body)
+
+    async def _request(
+        self, method: str, url: URL, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
+    ) -> aiohttp.ClientResponse:
+        data = _pieces(body) if isinstance(body, bytes) and len(body) > _ONE_PIECE else body
+        return await self.session.request(method, url, data=data, headers=headers, allow_redirects=False)
+
+
+@lru_cache(maxsize=256)
+def _url(base: str, target: str) -> URL:
+    # Already encoded: re-quoting would change the path that the client asked for.
+    return URL(base + target, encoded=True)
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    view = memoryview(body)
+    for start in range(0, len(view), _ONE_PIECE):
+        yield bytes(view[start : start + _ONE_PIECE])
+
+
+def request_headers(headers: Iterable[Header]) -> CIMultiDict[str]:
+    """The client's headers as an engine may see them."""
+    return CIMultiDict(
+        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name not in _NOT_FORWARDED]
+    )
+
+
+def response_headers(headers: Iterable[Header]) -> list[Header]:
+    """An engine's headers as the client gets them."""
+    kept: list[Header] = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower not in _NOT_RETURNED and not lower.startswith(_CORS):
+            kept.append((lower, value))
+    return kept

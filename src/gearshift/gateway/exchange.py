@@ -1,0 +1,157 @@
+"""One request on its way: a place in the queue, a lease, the relay, the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadFailedError, NotResidentError
+from gearshift.domain.leasing import Broker, Lease, Route, Ticket
+from gearshift.domain.records import Sink
+from gearshift.domain.settings import Settings, SideRule
+from gearshift.edge.asgi import Header, Headers, Receive
+from gearshift.gateway.engine import EngineClient
+from gearshift.gateway.payload import Payload
+from gearshift.gateway.presence import ClientGoneError, Hold, Presence
+from gearshift.gateway.relay import Relay, engine_gone
+from gearshift.gateway.reply import Reply
+from gearshift.gateway.stamps import Clock, Stamps
+from gearshift.gateway.tally import Tally
+
+# A stream's client gets its first keep-alive comment after so much waiting, later ones every `keepalive_s`. Until
+# then the answer can still carry a status of its own: a load that fails at once is a proper 503.
+FIRST_COMMENT_S: Final = 1.0
+# How long a broken connection waits for control to say why the engine went.
+_REASON_S: Final = 0.25
+_HTTP_ERROR: Final = 400
+_GONE = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What every exchange needs of the gateway."""
+
+    broker: Broker
+    settings: Callable[[], Settings]
+    sink: Sink
+    engines: EngineClient
+    clock: Clock
+    tally: Tally
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request whose body is known. ``run`` it once; what goes wrong is raised and noted in the stamps."""
+
+    desk: Desk
+    relay: Relay
+    stamps: Stamps
+    target: str  # path and query as the client sent them
+
+    async def run(self, receive: Receive, payload: Payload, route: Route) -> None:
+        """Serve it. Raises GearshiftError or ClientGoneError with the stamps' outcome set; writes the record."""
+        self.stamps.variant = route.variant.id
+        try:
+            async with Presence(receive, self.relay.reply):
+                await self._serve(payload, route)
+        except ClientGoneError:
+            self.stamps.outcome = "client_gone"
+            raise
+        except GearshiftError as error:
+            self.stamps.outcome = _outcome(error)
+            raise
+        finally:
+            self._record()
+
+    async def _serve(self, payload: Payload, route: Route) -> None:
+        if not self.relay.operation.waits:
+            await self._peek(payload, route)
+            return
+        lease = await self._lease(payload, route)
+        hold = Hold(lease)
+        with hold:
+            self._note(lease)
+            try:
+                outgoing = payload.outgoing(self.relay.operation, lease.variant, lease.upstream.served_name)
+                await self.relay.run(lease.upstream, self.target, outgoing, _facts(lease))
+            except _GONE as error:
+                reason = await hold.reason(_REASON_S)
+                raise engine_gone(lease.variant.id, error, reason, begun=self.relay.reply.begun) from error
+
+    async def _peek(self, payload: Payload, route: Route) -> None:
+        variant = route.variant
+        upstream = self.desk.broker.peek(variant.id)
+        if upstream is None:
+            message = f"{variant.id} is not resident, and this request never loads it"
+            raise NotResidentError(message, hint="load it, or send it a completion first")
+        self.stamps.dispatched = self.desk.clock()
+        outgoing = payload.outgoing(self.relay.operation, variant, upstream.served_name)
+        try:
+            await self.relay.run(upstream, self.target, outgoing, [(b"x-gearshift-variant", variant.id.encode())])
+        except _GONE as error:
+            raise engine_gone(variant.id, error, None, begun=self.relay.reply.begun) from error
+
+    async def _lease(self, payload: Payload, route: Route) -> Lease:
+        settings = self.desk.settings()
+        side = route.side or is_side(self.relay.scope["headers"], settings.side)
+        ticket = self.desk.broker.request(route.variant.id, side=side)
+        try:
+            if payload.streams:
+                return await _wait_commenting(ticket, self.relay.reply, settings.keepalive_s)
+            return await _wait(ticket)
+        except BaseException:
+            ticket.leave()
+            raise
+
+    def _note(self, lease: Lease) -> None:
+        stamps = self.stamps
+        stamps.variant = lease.variant.id
+        stamps.queued_s, stamps.load_s = lease.queued_s, lease.load_s
+        stamps.dispatched = self.desk.clock()
+
+    def _record(self) -> None:
+        if self.stamps.outcome == "ok" and self.relay.reply.status >= _HTTP_ERROR:
+            self.stamps.outcome = "error"
+        record = self.stamps.record(self.relay.reply.status, self.relay.figures, self.desk.clock())
+        self.desk.tally.request(record)
+        self.desk.sink.request(record)
+
+
+def is_side(headers: Headers, rule: SideRule) -> bool:
+    """Whether a header marks the request as a side request (titles, tags)."""
+    if not rule.headers:
+        return False
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    return any(name in found and wanted in {"*", found[name]} for name, wanted in rule.headers.items())
+
+
+async def _wait(ticket: Ticket) -> Lease:
+    while True:  # without a timeout the ticket answers once
+        lease = await ticket.wait()
+        if lease is not None:
+            return lease
+
+
+async def _wait_commenting(ticket: Ticket, reply: Reply, keepalive_s: float) -> Lease:
+    lease = await ticket.wait(min(FIRST_COMMENT_S, keepalive_s))
+    while lease is None:
+        await reply.comment(ticket.progress)
+        lease = await ticket.wait(keepalive_s)
+    return lease
+
+
+def _facts(lease: Lease) -> list[Header]:
+    return [
+        (b"x-gearshift-variant", lease.variant.id.encode()),
+        (b"x-gearshift-queue-ms", b"%d" % round(lease.queued_s * 1000)),
+        (b"x-gearshift-load-ms", b"%d" % round(lease.load_s * 1000)),
+    ]
+
+
+def _outcome(error: GearshiftError) -> str:
+    if isinstance(error, InterruptedLeaseError):
+        return "engine_died"
+    return "error" if isinstance(error, LoadFailedError) else "refused"

@@ -1,0 +1,114 @@
+"""An engine's answer on its way to the client, byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from gearshift.domain.errors import InterruptedLeaseError
+from gearshift.domain.leasing import Upstream
+from gearshift.edge.asgi import Header, Scope
+from gearshift.edge.errors import Dialect
+from gearshift.gateway.engine import EngineClient, request_headers, response_headers
+from gearshift.gateway.meter import Figures, StreamMeter
+from gearshift.gateway.payload import Outgoing
+from gearshift.gateway.reply import Reply
+from gearshift.gateway.routes import Operation
+from gearshift.gateway.stamps import Clock
+
+# A longer JSON answer is not searched for its usage: parsing it would hold up everybody's streams.
+_LONGEST_ANSWER: Final = 1024**2
+_OK: Final = 200
+
+
+@dataclass(slots=True)
+class Relay:
+    """Sends one request to an engine and its answer to the client, filling ``figures`` on the way."""
+
+    engines: EngineClient
+    scope: Scope
+    operation: Operation
+    reply: Reply
+    figures: Figures
+    clock: Clock
+
+    async def run(self, upstream: Upstream, target: str, outgoing: Outgoing, facts: list[Header]) -> None:
+        """Relay the whole answer; ``facts`` are the x-gearshift headers.
+
+        Raises aiohttp.ClientError, OSError or TimeoutError when the engine goes away before the answer is whole; the
+        connection to the engine is closed on every way out but the clean end.
+        """
+        headers = request_headers(self.scope["headers"])
+        if outgoing.length is not None:
+            headers["Content-Length"] = str(outgoing.length)
+        response = await self.engines.send(self.scope["method"], upstream, target, headers, outgoing.body)
+        try:
+            self.figures.first_byte = self.clock()
+            await self._answer(response, outgoing, facts)
+        finally:
+            response.close()
+
+    async def _answer(self, response: aiohttp.ClientResponse, outgoing: Outgoing, facts: list[Header]) -> None:
+        streams = response.content_type == "text/event-stream"
+        if not self.reply.begun:
+            headers = response_headers(response.raw_headers) + facts
+            if streams:
+                headers.append((b"x-accel-buffering", b"no"))
+                self.reply.streams = True
+            await self.reply.start(response.status, headers)
+        elif not streams or response.status != _OK:
+            await self._late_refusal(response)
+            return
+        else:
+            await self.reply.comment(" ".join(f"{name.decode()}={value.decode()}" for name, value in facts))
+        await (self._events(response, withhold=outgoing.withhold) if streams else self._plain(response))
+
+    async def _events(self, response: aiohttp.ClientResponse, *, withhold: bool) -> None:
+        meter = StreamMeter(self.operation.shape, self.figures, self.clock, withhold=withhold)
+        feed, read, part = meter.feed, response.content.readany, self.reply.part
+        while chunk := await read():
+            if whole := feed(chunk):
+                await part(whole)
+        await self.reply.finish(meter.rest())
+
+    async def _plain(self, response: aiohttp.ClientResponse) -> None:
+        content, kept, size = response.content, list[bytes](), 0
+        while chunk := await content.readany():
+            size += len(chunk)
+            if size <= _LONGEST_ANSWER:
+                kept.append(chunk)
+            if content.at_eof():
+                break
+            await self.reply.part(chunk)
+        await self.reply.finish(chunk)
+        if size <= _LONGEST_ANSWER and response.content_type == "application/json":
+            self.figures.read(b"".join(kept))
+
+    async def _late_refusal(self, response: aiohttp.ClientResponse) -> None:
+        """The engine said no (or not in events) after our keep-alive had begun the stream: its words as an event."""
+        body = await response.content.read(_LONGEST_ANSWER)
+        self.reply.status = response.status
+        await self.reply.part(refusal_event(response.status, body, self.operation.dialect))
+
+
+def refusal_event(status: int, body: bytes, dialect: Dialect) -> bytes:
+    """An engine's error answer as an error event: its own JSON object where it sent one, else its text."""
+    try:
+        document = msgspec.json.decode(body, type=dict[str, object])
+    except msgspec.DecodeError:
+        document = {}
+    if "error" not in document:
+        text = body.decode("utf-8", "replace").strip() or f"the engine answered with status {status}"
+        document = {"error": {"message": text, "type": "server_error", "code": status, "param": None}}
+    data = msgspec.json.encode({"type": "error", **document, "src": "engine"})
+    return b"data: %b\n\n" % data if dialect == "openai" else b"event: error\ndata: %b\n\n" % data
+
+
+def engine_gone(variant: str, error: BaseException, reason: str | None, *, begun: bool) -> InterruptedLeaseError:
+    """The failure that the client sees when the connection to an engine broke."""
+    when = "before the answer was whole" if begun else "before it answered"
+    why = reason or str(error) or type(error).__name__
+    return InterruptedLeaseError(f"the engine of {variant} went away {when}: {why}")
