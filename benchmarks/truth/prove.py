@@ -1,0 +1,125 @@
+"""Proves the load generator against a server of known truth: TPOT within 2 %, TTFT within 2 % + 2 ms.
+
+The truth server runs in its own process. Each row is one closed loop; the truth is computed from the script by the
+same definitions. Exit code 1 when a bound is broken.
+
+    python benchmarks/truth/prove.py [--streams 1,8,64] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import IO, cast
+
+from gearshift.bench.bodies import Ask, Dialect
+from gearshift.bench.client import Client
+from gearshift.bench.load import closed_loop
+from gearshift.bench.sample import Sample
+from gearshift.bench.truth import Script
+from gearshift.bench.watch import watching
+
+TPOT_SHARE = 0.02
+TTFT_SHARE, TTFT_FLOOR_S = 0.02, 0.002
+TOKENS = 128
+
+SHAPES: dict[str, tuple[Script, Dialect]] = {
+    "plain": (Script(), "chat"),
+    "4 tokens a chunk": (Script(tokens_per_chunk=(4,), step_s=0.04, draft=3), "chat"),
+    "2-3-4 tokens a chunk": (Script(tokens_per_chunk=(2, 3, 4), step_s=0.025, draft=3), "chat"),
+    "half reasoning, vLLM": (Script(reasoning=64), "chat"),
+    "half reasoning, llama": (Script(reasoning=64, flavour="llama.cpp"), "chat"),
+    "tool call": (Script(tool=64), "chat"),
+    "completions, llama": (Script(flavour="llama.cpp"), "completions"),
+    "responses": (Script(), "responses"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Measured against true, seconds; errors as shares."""
+
+    shape: str
+    streams: int
+    ttft_s: float
+    ttft_error_s: float
+    tpot_s: float
+    tpot_error: float
+    loop_lag_s: float
+    cpu: float
+    ok: bool
+
+
+@contextmanager
+def truth_server(script: Script) -> Iterator[str]:
+    """The URL of a truth server in a process of its own."""
+    argv = [sys.executable, "-m", "gearshift.bench.truth", json.dumps(asdict(script))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        output = cast("IO[str]", process.stdout)  # piped above
+        try:
+            yield output.readline().strip()
+        finally:
+            process.terminate()
+
+
+async def measure(url: str, script: Script, dialect: Dialect, streams: int) -> tuple[tuple[Sample, ...], float, float]:
+    """Two requests a stream after a warm-up of one; also the loop's lag and the CPU share."""
+    ask = Ask("truth", TOKENS, dialect)
+    async with Client(url) as client:
+        calls = [ask.call(f"request {number} of many") for number in range(2 * streams)]
+        await closed_loop(client, calls[:streams], concurrency=streams, spread_s=script.ttft_s)
+        async with watching() as watch:
+            samples = await closed_loop(client, calls, concurrency=streams, spread_s=script.ttft_s)
+    return samples, watch.report.loop_lag_s, watch.report.cpu
+
+
+def judge(shape: str, script: Script, streams: int, run: tuple[tuple[Sample, ...], float, float]) -> Row:
+    """Compare medians with the script."""
+    samples, lag_s, cpu = run
+    broken = [sample.error for sample in samples if not sample.ok]
+    if broken:
+        msg = f"{shape}: {len(broken)} requests failed: {broken[0]}"
+        raise SystemExit(msg)
+    ttft = median(sample.ttft_s for sample in samples if sample.ttft_s is not None)
+    tpot = median(sample.tpot_s for sample in samples if sample.tpot_s is not None)
+    true_tpot = script.tpot_s(TOKENS)
+    tpot_error, ttft_error = tpot / true_tpot - 1, ttft - script.ttft_s
+    ok = abs(tpot_error) <= TPOT_SHARE and abs(ttft_error) <= TTFT_SHARE * script.ttft_s + TTFT_FLOOR_S
+    return Row(shape, streams, ttft, ttft_error, tpot, tpot_error, lag_s, cpu, ok)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--streams", default="1,8,64")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    for shape, (script, dialect) in SHAPES.items():
+        with truth_server(replace(script, cache=False)) as url:
+            for streams in map(int, options.streams.split(",")):
+                run = asyncio.run(measure(url, script, dialect, streams))
+                rows.append(judge(shape, script, streams, run))
+                if not options.json:
+                    print_row(rows[-1])
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    sys.exit(0 if all(row.ok for row in rows) else 1)
+
+
+def print_row(row: Row) -> None:
+    print(
+        f"{row.shape:24} {row.streams:3} streams  TTFT {row.ttft_s * 1e3:7.2f} ms ({row.ttft_error_s * 1e3:+.2f})"
+        f"  TPOT {row.tpot_s * 1e3:7.3f} ms ({row.tpot_error:+.2%})"
+        f"  lag {row.loop_lag_s * 1e3:.2f} ms  cpu {row.cpu:.0%}  {'ok' if row.ok else 'OUT OF BOUNDS'}"
+    )
+
+
+if __name__ == "__main__":
+    main()

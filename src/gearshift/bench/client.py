@@ -1,0 +1,135 @@
+"""The HTTP client: sends ready-made bodies, stamps what comes back, judges nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from gearshift.bench.fold import StreamFold
+from gearshift.bench.sample import Call, Sample
+from gearshift.domain.errors import GearshiftError
+
+_OK = 200
+_CONTROL_S = 30.0  # deadline of a control call such as /metrics
+
+
+class TargetError(GearshiftError):
+    """The server under test does not answer, or not with what it should."""
+
+
+class Client:
+    """One server under test. Use as an async context manager; a session keeps its connections alive between trials."""
+
+    def __init__(self, base_url: str, *, key: str | None = None, timeout_s: float = 3600.0) -> None:
+        self.base_url = root_of(base_url)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers = headers | {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),  # each call has its own deadline
+            headers=self._headers,
+            auto_decompress=False,
+            read_bufsize=2**20,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._opened().close()
+
+    async def send(self, call: Call, *, epoch: float, planned_s: float | None = None) -> Sample:
+        """Send ``call`` and read its answer to the end. Never raises for what the server does: see ``Sample.error``.
+
+        ``epoch`` is the trial's begin on `time.perf_counter`.
+        """
+        fold = StreamFold()
+        status: int | None = None
+        headers_s: float | None = None
+        sent = time.perf_counter()
+        try:
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._opened().post(self.base_url + call.path, data=call.body) as response,
+            ):
+                status, headers_s = response.status, time.perf_counter() - sent
+                await _read(response, fold, sent)
+        except TimeoutError:
+            fold.fail(f"no end within {self._timeout_s:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            fold.fail(f"{type(error).__name__}: {error}")
+        return fold.sample(
+            started_s=sent - epoch,
+            ended_s=time.perf_counter() - sent,
+            status=status,
+            headers_s=headers_s,
+            planned_s=planned_s,
+        )
+
+    async def get_text(self, path: str) -> str | None:
+        """A control page such as ``/metrics``; None when the server has no such page.
+
+        Raises:
+            TargetError: the server cannot be reached.
+        """
+        return await self._control("GET", path, None)
+
+    async def get_json(self, path: str) -> Any | None:
+        """Like `get_text`, decoded; None when the page is missing or no JSON."""
+        return _json(await self._control("GET", path, None))
+
+    async def post_json(self, path: str, body: Mapping[str, object]) -> Any | None:
+        """Post to a control path such as ``/tokenize``; None when the server does not know it."""
+        return _json(await self._control("POST", path, body))
+
+    async def _control(self, method: str, path: str, body: Mapping[str, object] | None) -> str | None:
+        try:
+            async with (
+                asyncio.timeout(_CONTROL_S),
+                self._opened().request(method, self.base_url + path, json=body) as response,
+            ):
+                return await response.text() if response.status == _OK else None
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            msg = f"{self.base_url}{path} does not answer: {str(error) or 'deadline passed'}"
+            raise TargetError(msg, hint="check the URL and that the server runs") from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            msg = "the client is used outside its context"
+            raise RuntimeError(msg)
+        return self._session
+
+
+def root_of(url: str) -> str:
+    """``http://host:port/prefix`` of a base URL that people write with or without ``/v1`` and a trailing slash."""
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+async def _read(response: aiohttp.ClientResponse, fold: StreamFold, sent: float) -> None:
+    if response.status != _OK:
+        fold.fail(f"HTTP {response.status}: {(await response.text())[:300]}")
+        return
+    if not response.content_type.startswith("text/event-stream"):
+        fold.whole(time.perf_counter() - sent, await response.read())
+        return
+    async for piece in response.content.iter_any():
+        fold.feed(time.perf_counter() - sent, piece)
+
+
+def _json(text: str | None) -> Any | None:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,100 @@
+"""CPU time from /proc: the whole box, this process, and the engine's process trees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PROC = Path("/proc")
+_LISTEN = "0A"  # TCP state in /proc/net/tcp
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTimes:
+    """CPU seconds used so far. ``engine_s`` is None when the engine's processes are not known on this box."""
+
+    busy_s: float | None
+    own_s: float
+    engine_s: float | None
+
+    def foreign_since(self, before: CoreTimes, wall_s: float) -> float | None:
+        """Cores used by others since ``before``; None when that cannot be told from the engine's own work."""
+        if self.busy_s is None or before.busy_s is None or self.engine_s is None or before.engine_s is None:
+            return None
+        others = (self.busy_s - before.busy_s) - (self.own_s - before.own_s) - (self.engine_s - before.engine_s)
+        return max(0.0, others / wall_s) if wall_s else None
+
+
+def read_core_times(engine_roots: Iterable[int]) -> CoreTimes:
+    """Now. The engine's time counts its whole process trees."""
+    roots = tuple(engine_roots)
+    own = _process_s(os.getpid()) or 0.0
+    engine = sum(_process_s(pid) or 0.0 for pid in _trees(roots)) if roots else None
+    return CoreTimes(busy_s=_busy_s(), own_s=own, engine_s=engine)
+
+
+def listener(port: int) -> int | None:
+    """The process that listens on a local TCP port; None when it is not ours to see (other user, container, remote)."""
+    inodes = set(_listening_inodes(port))
+    if not inodes:
+        return None
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    for folder in _PROC.glob("[0-9]*/fd"):
+        try:
+            if any(str(link.readlink()) in wanted for link in folder.iterdir()):
+                return int(folder.parent.name)
+        except OSError:  # the process ended, or is another user's
+            continue
+    return None
+
+
+def _busy_s() -> float | None:
+    try:
+        first = (_PROC / "stat").read_text().split("\n", 1)[0].split()
+    except OSError:
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, *_ = (int(value) for value in first[1:])
+    return (user + nice + system + irq + softirq) / _TICKS
+
+
+def _process_s(pid: int) -> float | None:
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else None
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of /proc/PID/stat after the command's name, which may itself hold spaces and brackets."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def _trees(roots: Iterable[int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found and pid != os.getpid():
+            found.add(pid)
+            waiting += children.get(pid, ())
+    return found
+
+
+def _listening_inodes(port: int) -> Iterator[str]:
+    for table in ("tcp", "tcp6"):
+        try:
+            rows = (_PROC / "net" / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            fields = row.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                yield fields[9]

@@ -1,0 +1,1 @@
+"""Statistics over measurements: pure functions, no clock, no files."""
