@@ -1,0 +1,92 @@
+"""Known causes of failed starts: what the line means and what to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gearshift.domain.errors import Failure
+
+Fix = str | Callable[[re.Match[str]], str]
+
+_MEMORY = "lower context, parallel or ubatch-size, use a smaller kv_dtype, or free the memory other processes hold"
+_WEIGHTS = "check the variant's weights: the path, and that the download is complete"
+
+
+def _context_too_long(match: re.Match[str]) -> str:
+    longest = f"set context to {match['longest']} or less, or " if match["longest"] else ""
+    return f"{longest}give the cache at least {match['needed']} GiB per GPU (kv_bytes)"
+
+
+def _removed_flag(match: re.Match[str]) -> str:
+    return f"remove --{match[1]} from args and write {match[2].strip()}"
+
+
+_KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
+    (re.compile(pattern), fix)
+    for pattern, fix in (
+        # vLLM
+        (
+            r"max seq len \(\d+\), \((?P<needed>[\d.]+) GiB KV cache is needed(?:.*model length is (?P<longest>\d+))?",
+            _context_too_long,
+        ),
+        (r"No available memory for the cache blocks", f"the weights leave no room for a cache: {_MEMORY}"),
+        (
+            r"Free memory on device .* is less than desired",
+            "stop what holds the GPU's memory, or lower args gpu-memory-utilization (kv_bytes then sizes the pool)",
+        ),
+        (
+            r"Available memory on node .* less than (?:desired|requested)",
+            "set kv_bytes to a size that fits the host's free memory",
+        ),
+        (r"exceeds available Mamba cache blocks \((\d+)\)", lambda match: f"set parallel to {match[1]} or less"),
+        (
+            r"block_size \((\d+)\) must be <= max_num_batched_tokens",
+            lambda match: f"set args max-num-batched-tokens to {match[1]} or more",
+        ),
+        (r"greater than the derived max_model_len", "lower context to what the model was trained for"),
+        (r"Sleep mode is not supported", "remove sleep from the variant: this platform has no sleep mode"),
+        (r"not a valid model identifier|Repo id must be|Invalid repository ID|is not a local folder", _WEIGHTS),
+        (r"double free or corruption|died unexpectedly", "a crash inside the engine; try without speculation first"),
+        (
+            r"unrecognized arguments: (.*)",
+            lambda match: f"remove from args what this version does not take: {match[1]}",
+        ),
+        (r"argument (--\S+): (?:invalid|expected)", lambda match: f"correct {match[1]} in args"),
+        (r"Synthetic acceptance not supported with CPU", "remove rejection_sample_method from speculative-config"),
+        (r"size of tensor|shape mismatch|shapes? cannot be", "the draft weights belong to another checkpoint"),
+        (r"Could not find nvcc|CUDA_HOME.*not set|nvcc: not found", "set CUDA_HOME to the CUDA toolkit's folder"),
+        # llama.cpp
+        (
+            r"invalid argument: --?(no-mmap|mmap|mlock|direct-io)\b",
+            "write args load-mode instead (none, mmap, mlock, dio)",
+        ),
+        (r"invalid argument: (\S+)", lambda match: f"remove {match[1]} from args: this build does not take it"),
+        (r'"--?([\w-]+)": the argument has been removed\. use (.*)', _removed_flag),
+        (r'error while handling argument "(\S+)"', lambda match: f"correct the value of {match[1]} in args"),
+        (
+            r"invalid magic|failed to (?:open|read)(?: GGUF file| magic)|failed to load model from|failed to open",
+            _WEIGHTS,
+        ),
+        (r"doesn't contain MTP layers", "set speculation to off, or use weights that keep their MTP layers"),
+        (r"does not support split buffers", "args split-mode row does not run on this device; write layer or tensor"),
+        (r"requires Flash Attention", "set args flash-attn to on, or use an unquantized kv_dtype"),
+        (r"couldn't bind HTTP server socket|[Aa]ddress already in use", "another process holds the port; start again"),
+        (r"offloaded (\d+)/(\d+) layers", _MEMORY),
+        # both
+        (r"[Oo]ut of memory|OutOfMemoryError|cudaMalloc failed|failed to allocate|unable to allocate", _MEMORY),
+        (r"CUDA error|no CUDA-capable device|CUDA driver version", "check the NVIDIA driver (nvidia-smi)"),
+        (r"[Nn]o space left on device", "free disk space"),
+        (r"[Pp]ermission denied", "check the owner and mode of the file"),
+        (r"No such file or directory", _WEIGHTS),
+        (r"No module named '?([\w.]+)", lambda match: f"install {match[1]} into the engine's environment"),
+    )
+)
+
+
+def explain(cause: str, line: str) -> Failure:
+    """A failure with ``cause`` in the engine's words, the verbatim ``line``, and the fix where one is known."""
+    for pattern, fix in _KNOWN:
+        if match := pattern.search(cause):
+            return Failure(cause, line.rstrip("\r\n"), fix if isinstance(fix, str) else fix(match))
+    return Failure(cause, line.rstrip("\r\n"), None)

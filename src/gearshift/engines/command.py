@@ -1,0 +1,56 @@
+"""``command`` engines: any OpenAI-compatible server, started by the user's own command or already running."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from gearshift.domain.launch import Endpoint, LaunchSpec, StopRule
+from gearshift.domain.variant import Variant
+from gearshift.engines.adapter import LOOPBACK, Start
+from gearshift.engines.environment import child_environment, visible_devices
+from gearshift.engines.plain_log import PlainLog
+
+_INFLIGHT = 16  # nothing is known of the server's slots
+_HTTPS = 443
+_HTTP = 80
+
+
+class Command:
+    """The adapter for servers Gearshift knows nothing of."""
+
+    inflight = _INFLIGHT
+
+    def spec(self, start: Start) -> LaunchSpec:
+        variant = start.variant
+        port = str(start.port)
+        own = {"CUDA_VISIBLE_DEVICES": visible_devices(start.gpus), "PORT": port} if start.gpus else {"PORT": port}
+        env = {name: _fill(value, port) for name, value in variant.env.items()}
+        stop = tuple(_fill(word, port) for word in variant.stop) if variant.stop else None
+        return LaunchSpec(
+            variant=variant.id,
+            argv=tuple(_fill(word, port) for word in variant.command or ()),
+            env=child_environment("command", start.base_env, own, env),
+            endpoint=_endpoint(variant, start.port),
+            served_name=str(variant.args.get("served-model-name") or variant.model),
+            log=PlainLog(),
+            probe=variant.probe,
+            stop=StopRule(grace_s=variant.timing.stop_grace_s, command=stop),
+            timing=variant.timing,
+            health_path=None,
+            owns_process=variant.upstream is None and stop is None,
+            devices=start.placement.devices,
+            metrics_path=None,
+        )
+
+
+def _fill(word: str, port: str) -> str:
+    return word.replace("${port}", port)
+
+
+def _endpoint(variant: Variant, port: int) -> Endpoint:
+    """The fixed upstream where one is named, else the port we picked on this host."""
+    if variant.upstream is None:
+        return Endpoint(f"http://{LOOPBACK}:{port}", LOOPBACK, port)
+    base = _fill(variant.upstream, str(port)).rstrip("/")
+    parts = urlsplit(base)
+    return Endpoint(base, parts.hostname or LOOPBACK, parts.port or (_HTTPS if parts.scheme == "https" else _HTTP))
