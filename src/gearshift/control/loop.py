@@ -20,6 +20,7 @@ from gearshift.control.refusals import refusal_error
 from gearshift.control.residency import Means, Residency
 from gearshift.control.status import StatusView
 from gearshift.control.tickets import HeldLease, QueueTicket, Waited
+from gearshift.domain.errors import GearshiftError
 from gearshift.domain.leasing import Route, Upstream, VariantStatus
 from gearshift.domain.settings import Settings
 from gearshift.scheduler import (
@@ -71,6 +72,7 @@ class Control:
         self._alarm_at = NEVER
         self._phases: dict[str, Phase] = {}
         self._moved = asyncio.Event()
+        self._preloads: set[asyncio.Task[None]] = set()
         self.journal = means.journal
         self._status = StatusView(self._scheduler, self._residency, means.preparation)
 
@@ -136,18 +138,29 @@ class Control:
         self._names = Names(settings, self._warmth)
         self.dispatch(Configure(world))
 
+    def preload(self, name: str) -> None:
+        """Make it resident without waiting for it; a failure is told like any other."""
+        task = asyncio.create_task(self._preload(name), name=f"preload {name}")
+        self._preloads.add(task)
+        task.add_done_callback(self._preloads.discard)
+
     async def close(self, *, drain_s: float) -> None:
         """Refuse what is new, let leases end for ``drain_s``, take back the rest; returns once no engine is left."""
         self.dispatch(Shutdown())
         await self._until(self._at_rest, drain_s)
-        for number, lease in list(self._leases.items()):
-            lease.revoke("the server is stopping")
-            self._ended(number)
+        self.hurry()
         await self._until(self._at_rest)
+        await asyncio.gather(*self._preloads, return_exceptions=True)
         if self._alarm is not None:
             self._alarm.cancel()
         await self._residency.close()
         self.journal.close()
+
+    def hurry(self) -> None:
+        """Take back every lease: what still streams is interrupted, and told so."""
+        for number, lease in list(self._leases.items()):
+            lease.revoke("the server is stopping")
+            self._ended(number)
 
     # -- events in -------------------------------------------------------------------------------------------------
 
@@ -228,6 +241,16 @@ class Control:
     def _warmth(self, variant: str) -> int:
         slot = self._scheduler.slots.get(variant)
         return WARMTH.get(slot.phase, WARMTH_OTHERWISE) if slot else WARMTH_OTHERWISE
+
+    async def _preload(self, name: str) -> None:
+        try:
+            ticket = self.request(self.resolve(name).variant.id)
+            lease = await ticket.wait()
+        except GearshiftError as error:
+            log.warning("preload failed", variant=name, cause=error.message)
+            return
+        if lease is not None:
+            lease.release()
 
     def _waited(self, variant: str, arrived: float) -> Waited:
         """Split a wait into its queue and its load."""

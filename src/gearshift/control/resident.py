@@ -72,7 +72,7 @@ class Resident:
         await self._drop_work()
         if self._launching is not None:
             # A spawn that has begun is let finish: what it made must be known to be ended.
-            await asyncio.wait({self._launching})
+            await asyncio.gather(self._launching, return_exceptions=True)
             self._launching = None
         if self.child is None:
             return None

@@ -1,0 +1,78 @@
+"""Sockets and the HTTP servers on them. The admin socket is made private before anyone can connect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvicorn
+
+from gearshift.domain.errors import GearshiftError
+
+BACKLOG = 1024
+
+
+class QuietServer(uvicorn.Server):
+    """uvicorn without its signal handlers: the composition root owns the signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """A listening TCP socket; port 0 picks one. Raises GearshiftError naming who may hold it."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise GearshiftError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="another server may hold the port; choose another with `listen` or --listen",
+        ) from error
+    return listener
+
+
+def bind_admin(path: Path) -> socket.socket:
+    """The admin socket, 0600. What is there is left from a dead server: the state lock says that no other lives."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        raise GearshiftError(
+            f"cannot make the admin socket {path}: {error.strerror or error}",
+            hint="the state folder must be writable and its path shorter than about 100 characters; see GEARSHIFT_HOME",
+        ) from error
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
+
+
+@asynccontextmanager
+async def serving(config: uvicorn.Config, listener: socket.socket) -> AsyncIterator[None]:
+    """Run one server on one socket; leaving closes it, giving open connections ``timeout_graceful_shutdown``."""
+    server = QuietServer(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]), name=f"http {listener.getsockname()}")
+    try:
+        while not server.started:
+            if task.done():
+                task.result()
+                raise GearshiftError("the HTTP server ended while starting")
+            await asyncio.sleep(0.005)
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.wait({task})
+        listener.close()

@@ -1,0 +1,198 @@
+"""`gearshift serve`: put every room together, run until asked to end, leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+import uvloop
+
+import gearshift
+from gearshift.app.faces import Faces
+from gearshift.app.listeners import bind_admin, bind_tcp, serving
+from gearshift.app.logs import configure_logs
+from gearshift.app.notify import notify
+from gearshift.artifacts import read_model
+from gearshift.config import LoadedConfig, load_config, parse_listen
+from gearshift.control import Control, Jobs, Journal, Means, Ports, Preparation, Reloading, ServerAdmin
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.paths import Paths, resolve_paths
+from gearshift.domain.settings import Settings
+from gearshift.gateway import create_gateway
+from gearshift.gateway.server import uvicorn_config
+from gearshift.hardware import host_memory, open_memory
+from gearshift.store import open_store
+from gearshift.supervisor import LocalLauncher, StateLock, reap_orphans
+from gearshift.toolchain import Toolchain
+from gearshift.web import create_admin
+
+log = structlog.get_logger("gearshift")
+
+DRAIN_S = 10.0  # what open streams get when the server is asked to end; a second signal ends them at once
+SLEEP_RAM_SHARE = 0.5  # of the memory free at start, for variants asleep at level 1 without a budget of their own
+
+
+def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None) -> int:
+    """Serve ``config`` until SIGTERM, SIGINT or an operator ends it. Returns the exit status.
+
+    Raises GearshiftError (ConfigError with every problem) when it cannot start.
+    """
+    configure_logs()
+    loaded = _load(config, env, listen)
+    return uvloop.run(_serve(loaded, config, dict(env), listen))
+
+
+def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedConfig:
+    loaded = load_config(config, env)
+    if listen is None:
+        return loaded
+    host, port = parse_listen(listen)
+    return replace(loaded, settings=replace(loaded.settings, host=host, port=port))
+
+
+async def _serve(loaded: LoadedConfig, config: Path, env: dict[str, str], listen: str | None) -> int:
+    paths = resolve_paths(env)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(StateLock(paths))
+        for reaped in await asyncio.to_thread(reap_orphans, paths):
+            log.warning("ended what a killed Gearshift left running", **_told(reaped))
+        server = Server(loaded, config, paths, env, listen)
+        return await server.run(stack)
+
+
+class Server:
+    """One life of the server: its parts in the order in which they are made, and ended in reverse."""
+
+    def __init__(
+        self, loaded: LoadedConfig, config: Path, paths: Paths, env: dict[str, str], listen: str | None
+    ) -> None:
+        self._loaded = loaded
+        self._config = config
+        self._paths = paths
+        self._env = env
+        self._listen = listen
+        self._ending = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    async def run(self, stack: AsyncExitStack) -> int:
+        """Open everything, wait for the end, close everything; each part closes what it opened."""
+        settings = self._loaded.settings
+        for warning in self._loaded.warnings:
+            log.warning("config", problem=str(warning))
+        listener = bind_tcp(settings.host, settings.port)
+        stack.callback(listener.close)
+        control, reloading = await self._control(stack, settings)
+        admin = self._admin(control, reloading, listener)
+        await self._faces(stack, control, admin, listener)
+        self._signals(reloading)
+        self._preload(control, settings)
+        notify(self._env, "READY=1")
+        log.info("serving", listen=_url(listener), variants=len(settings.variants()), config=str(self._config))
+        await self._ending.wait()
+        notify(self._env, "STOPPING=1")
+        log.info("stopping", drain_s=DRAIN_S)
+        await admin.close()
+        await self._close(control)
+        return 0
+
+    async def _control(self, stack: AsyncExitStack, settings: Settings) -> tuple[Control, Reloading]:
+        memory = open_memory(self._env, budget_bytes=settings.memory_bytes)
+        sink = open_store(self._paths.database).sink()
+        stack.callback(sink.close)
+        launcher = await stack.enter_async_context(LocalLauncher(self._paths, memory))
+        toolchain = Toolchain(self._paths, self._env)
+        preparation = Preparation(
+            Ports(toolchain.find, read_model),
+            devices=memory.devices(),
+            env=self._env,
+            logs=self._paths.logs,
+            sleep_ram=int(host_memory().available_bytes * SLEEP_RAM_SHARE),
+        )
+        world = await asyncio.to_thread(preparation.world, settings)
+        self._sink = sink
+        control = Control(settings, world, Means(launcher, preparation, memory, sink, Journal()))
+        reloading = Reloading(control, preparation, self._config, lambda: _load(self._config, self._env, self._listen))
+        return control, reloading
+
+    def _admin(self, control: Control, reloading: Reloading, listener: socket.socket) -> ServerAdmin:
+        jobs = Jobs(
+            self._paths.state / "jobs", self._env, lambda job: control.journal.add("job", id=job.id, state=job.state)
+        )
+        return ServerAdmin(
+            control,
+            reloading=reloading,
+            jobs=jobs,
+            version=gearshift.__version__,
+            listen=_url(listener),
+            stop=self._ending.set,
+        )
+
+    async def _faces(
+        self, stack: AsyncExitStack, control: Control, admin: ServerAdmin, listener: socket.socket
+    ) -> None:
+        gateway = create_gateway(control, lambda: control.settings, self._sink)
+        remote = create_admin(admin, lambda: control.settings, remote=True)
+        local = create_admin(admin, lambda: control.settings, remote=False)
+        admin_socket = bind_admin(self._paths.admin_socket)
+        stack.callback(self._paths.admin_socket.unlink, missing_ok=True)
+        await stack.enter_async_context(serving(uvicorn_config(Faces(gateway, remote)), listener))
+        await stack.enter_async_context(serving(uvicorn_config(local), admin_socket))
+
+    def _signals(self, reloading: Reloading) -> None:
+        loop = asyncio.get_running_loop()
+        reloads: set[asyncio.Task[object]] = set()
+
+        def end() -> None:
+            (self._hurry if self._ending.is_set() else self._ending).set()
+
+        def reload() -> None:
+            task = loop.create_task(_reload(reloading, self._env), name="reload")
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end)
+        loop.add_signal_handler(signal.SIGHUP, reload)
+
+    def _preload(self, control: Control, settings: Settings) -> None:
+        """Load what should be resident from the start; a failure is told like any other and serving goes on."""
+        for name in settings.preload:
+            control.preload(name)
+
+    async def _close(self, control: Control) -> None:
+        """Drain and stop every engine; a second signal cuts the draining short."""
+        closing = asyncio.create_task(control.close(drain_s=DRAIN_S))
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({closing, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not closing.done():
+            control.hurry()
+        await closing
+
+
+async def _reload(reloading: Reloading, env: Mapping[str, str]) -> None:
+    notify(env, "RELOADING=1")
+    report = await reloading.reload()
+    for problem in report.problems:
+        log.warning("reload", problem=str(problem))
+    log.info("reloaded" if report.applied else "reload refused, nothing changed", changed=list(report.changed))
+    notify(env, "READY=1")
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _told(reaped: object) -> dict[str, object]:
+    return {"process": str(reaped)}
+
+
+__all__ = ["GearshiftError", "os", "serve"]
