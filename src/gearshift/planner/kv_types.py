@@ -1,0 +1,45 @@
+"""Bytes of cache types: plain ones per element, packed ones per head and token."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+# llama.cpp -ctk/-ctv: bytes per element as bytes per block over elements per block (ggml block layouts).
+_GGML_CACHE = {
+    "f32": Fraction(4), "f16": Fraction(2), "bf16": Fraction(2), "q8_0": Fraction(34, 32), "q5_1": Fraction(24, 32),
+    "q5_0": Fraction(22, 32), "q4_1": Fraction(20, 32), "q4_0": Fraction(18, 32), "iq4_nl": Fraction(18, 32),
+}  # fmt: skip
+
+_DTYPES = {
+    "float32": 4, "float": 4, "fp32": 4, "float16": 2, "half": 2, "fp16": 2, "bfloat16": 2, "bf16": 2,
+    "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1, "int8": 1,
+}  # fmt: skip
+
+
+def ggml_cache_bytes(name: str) -> Fraction:
+    """Bytes per element of a llama.cpp cache type. Raises ValueError for a type it does not have."""
+    size = _GGML_CACHE.get(name)
+    if size is None:
+        msg = f"{name!r} is no llama.cpp cache type; it has {', '.join(_GGML_CACHE)}"
+        raise ValueError(msg)
+    return size
+
+
+def dtype_bytes(name: str) -> int | None:
+    """Bytes per element of a plain type name, None for packed or unknown ones."""
+    return _DTYPES.get(name)
+
+
+def packed_bytes(name: str, heads: int, key_dim: int, value_dim: int) -> int | None:
+    """Bytes per token and layer of vLLM's packed cache types; None where no formula is known.
+
+    Scales lie beside the values: nvfp4 one byte per 16, the per-head types four bytes per head.
+    """
+    both = key_dim + value_dim
+    return {
+        "nvfp4": heads * (both // 2 + both // 16),
+        "int8_per_token_head": heads * (both + 8),
+        "fp8_per_token_head": heads * (both + 8),
+        "int4_per_token_head": heads * (both // 2 + 8),
+        "turboquant_4bit_nc": heads * (both // 2 + 2 + 4),
+    }.get(name)

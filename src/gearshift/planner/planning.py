@@ -1,0 +1,84 @@
+"""`plan` and `plan_variant`: the two questions the rest of Gearshift asks the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.domain.device import Device
+from gearshift.domain.variant import Variant
+from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict
+from gearshift.planner.llamacpp import plan_llamacpp
+from gearshift.planner.request import Calibration, PlanRequest
+from gearshift.planner.variant_request import planned_devices, request_for
+from gearshift.planner.vllm import plan_vllm
+from gearshift.planner.vllm_start import resolve
+
+
+def plan(request: PlanRequest, facts: ModelFacts) -> Plan:
+    """Where each byte goes, whether it fits, and the engine's own cache figures.
+
+    Raises ValueError for a cache type the engine does not have or an engine that cannot be planned.
+    """
+    if request.engine == "vllm":
+        return plan_vllm(request, facts)
+    if request.engine == "llama.cpp":
+        return plan_llamacpp(request, facts)
+    msg = f"{request.engine!r} variants are not planned: their memory is declared"
+    raise ValueError(msg)
+
+
+def plan_variant(
+    variant: Variant,
+    facts: ModelFacts | None,
+    devices: Sequence[Device],
+    *,
+    engine_version: str | None,
+    calibration: Calibration | None = None,
+) -> Plan:
+    """Plan a configured variant on the devices it names; ``facts`` None = the weights are not at hand.
+
+    What the user declares under ``memory`` wins over every model. ``kv_bytes: auto`` is resolved to the smallest
+    pool that holds one full-length request. An unknown part leaves ``bytes_by_device`` None.
+    """
+    chosen = planned_devices(variant, devices)
+    if variant.memory is not None:
+        return _declared(variant.memory, chosen)
+    if facts is None or variant.engine.kind == "command" or not chosen:
+        return Plan(fits=None, complete=False, notes=("nothing is known of this variant's memory",))
+    request = request_for(variant, chosen, engine_version=engine_version, calibration=calibration)
+    if variant.kv_bytes == "auto" and request.engine == "vllm":
+        request = replace(request, kv_bytes=resolve(request, facts).smallest_pool)
+    try:
+        planned = plan(request, facts)
+    except ValueError as error:
+        return Plan(fits=False, refusals=(str(error),), complete=False)
+    return _with_totals(planned, calibration) if calibration else planned
+
+
+def _declared(memory: Mapping[str, int] | int, devices: Sequence[Device]) -> Plan:
+    """The user's own figures: one for each device, or by device id or index."""
+    ledgers = tuple(
+        DeviceLedger(device.id, device.total_bytes, (Line("declared", size),))
+        for device in devices
+        if (size := _declared_on(memory, device)) is not None
+    )
+    return Plan(fits=verdict(ledgers, (), complete=True), ledger=ledgers, complete=bool(ledgers))
+
+
+def _declared_on(memory: Mapping[str, int] | int, device: Device) -> int | None:
+    if isinstance(memory, int):
+        return memory
+    return next((memory[name] for name in (device.id, str(device.index)) if name in memory), None)
+
+
+def _with_totals(planned: Plan, calibration: Calibration) -> Plan:
+    """What a running start was seen to hold beyond the ledger becomes a measured line; less is no reason to shrink."""
+    ledgers = tuple(_topped_up(ledger, calibration.totals.get(ledger.device)) for ledger in planned.ledger)
+    return replace(planned, ledger=ledgers, fits=verdict(ledgers, planned.refusals, complete=planned.complete))
+
+
+def _topped_up(ledger: DeviceLedger, seen: int | None) -> DeviceLedger:
+    beyond = (seen or 0) - ledger.planned_bytes
+    return replace(ledger, lines=(*ledger.lines, Line("unexplained", beyond, "measured"))) if beyond > 0 else ledger

@@ -1,0 +1,123 @@
+"""The vLLM plan: block pool, what else a GPU (or a CPU box) holds, and why a start would be refused."""
+
+from __future__ import annotations
+
+import math
+
+from gearshift.artifacts.facts import ModelFacts, TensorRole
+from gearshift.domain.units import GIB
+from gearshift.planner.ledger import DeviceLedger, Line, Plan, calibrated, verdict
+from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.vllm_pool import pool_figures
+from gearshift.planner.vllm_start import VllmStart, refusals, resolve
+
+_MEMORY_SHARE = 0.92  # --gpu-memory-utilization where the user names none
+_POOL, _WEIGHTS = "kv pool", "weights"
+
+# Modelled from the public start-up logs listed in docs/planner.md; (bytes, error).
+_RUNTIME_ALONE = (int(0.55 * GIB), int(0.3 * GIB))  # CUDA context, libraries
+_RUNTIME_RANKS = (int(1.7 * GIB), int(0.6 * GIB))  # the same with NCCL
+_ACTIVATION = (int(0.6 * GIB), int(0.3 * GIB))
+_GRAPHS = (int(0.2 * GIB), int(0.2 * GIB))
+_CPU_WORKER = (int(0.86 * GIB), int(0.2 * GIB))
+_CPU_SERVERS = (2 * GIB, int(0.6 * GIB))  # API server and engine core
+
+
+def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
+    """Plan one vLLM server over ``request.devices`` as tensor-parallel ranks. Never raises for a bad fit."""
+    start = resolve(request, facts)
+    fixed = _fixed_lines(start)
+    pool = request.kv_bytes if request.kv_bytes is not None else _remaining_pool(start, fixed)
+    longest = max(start.context, facts.context_train or 0)
+    figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
+    reasons = refusals(start, figures, pool)
+    ledgers = tuple(_ledger(request, device, fixed, pool) for device in request.devices)
+    complete = facts.weights_known and pool is not None
+    return Plan(
+        fits=verdict(ledgers, reasons, complete=complete),
+        refusals=reasons,
+        kv=figures,
+        ledger=ledgers,
+        kv_bytes=pool,
+        context=start.context or None,
+        notes=start.layout.notes,
+        complete=complete,
+    )
+
+
+def loaded_roles(request: PlanRequest, facts: ModelFacts) -> tuple[TensorRole, ...]:
+    """The tensors that reach the device: the draft head only with MTP, the vision tower unless text-only."""
+    roles: list[TensorRole] = ["body", "embedding", "head"]
+    if request.built_in_draft:
+        roles.append("mtp")
+    if facts.vision and not request.text_only:
+        roles.append("vision")
+    return tuple(roles)
+
+
+def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
+    """What a rank holds beside the pool; without weights at hand that line is missing."""
+    request, facts = start.request, start.facts
+    ranks = len(request.devices)
+    weights = (_weights(request, facts, ranks),) if facts.weights_known else ()
+    draft = (Line("draft weights", request.draft.bytes_of(("body", "head", "embedding"))),) if request.draft else ()
+    if request.device_kind == "cpu":
+        worker, servers = _CPU_WORKER, _CPU_SERVERS
+        return (
+            *weights,
+            *draft,
+            Line("worker runtime", worker[0], "modelled", worker[1]),
+            Line("server processes", servers[0], "modelled", servers[1]),
+        )
+    runtime = _RUNTIME_ALONE if ranks <= 1 else _RUNTIME_RANKS
+    graphs = () if request.eager else (Line("cuda graphs", _GRAPHS[0], "modelled", _GRAPHS[1]),)
+    return (
+        *weights,
+        *draft,
+        Line("runtime and libraries", runtime[0], "modelled", runtime[1]),
+        _activation(start),
+        *graphs,
+    )
+
+
+def _weights(request: PlanRequest, facts: ModelFacts, ranks: int) -> Line:
+    """Exact on one rank; on several some tensors are whole on each, which the error covers."""
+    size = facts.bytes_of(loaded_roles(request, facts))
+    if ranks <= 1:
+        return Line(_WEIGHTS, size)
+    whole_everywhere = facts.bytes_of(("vision",)) if "vision" in loaded_roles(request, facts) else 0
+    share = (size - whole_everywhere) // ranks + whole_everywhere
+    return Line(_WEIGHTS, share, "modelled", share // 50)
+
+
+def _activation(start: VllmStart) -> Line:
+    """Peak of the profile run: a constant at 2,048 tokens of a batch, growing with its hidden and FFN rows."""
+    extra = max(start.limits.batched_tokens - 2048, 0)
+    rows = extra * (2 * start.facts.hidden + 3 * (start.facts.ffn or 0)) * 2 // max(len(start.request.devices), 1)
+    return Line("peak activation", _ACTIVATION[0] + rows, "modelled", _ACTIVATION[1] + rows // 2)
+
+
+def _remaining_pool(start: VllmStart, fixed: tuple[Line, ...]) -> int | None:
+    """What the engine gives the pool by itself: its share of the card less everything else; None if not knowable."""
+    request = start.request
+    totals = [device.total_bytes for device in request.devices]
+    known = [total for total in totals if total is not None]
+    if not start.facts.weights_known or not known or len(known) < len(totals):
+        return None
+    share = request.memory_share if request.memory_share is not None else _MEMORY_SHARE
+    counted = sum(line.bytes for line in fixed if line.name != "server processes")
+    return max(math.ceil(min(known) * share) - counted, 0)
+
+
+def _ledger(request: PlanRequest, device: PlannedDevice, fixed: tuple[Line, ...], pool: int | None) -> DeviceLedger:
+    lines = fixed
+    if pool is not None:
+        # An unpinned pool absorbs every error of the lines above it: together they are the share asked for.
+        lines = (*fixed, Line(_POOL, pool)) if request.kv_bytes is not None else (*_settled(fixed), Line(_POOL, pool))
+    ledger = DeviceLedger(device.id, device.total_bytes, lines)
+    measured = request.calibration.lines.get(device.id) if request.calibration else None
+    return calibrated(ledger, measured) if measured else ledger
+
+
+def _settled(fixed: tuple[Line, ...]) -> tuple[Line, ...]:
+    return tuple(Line(line.name, line.bytes, line.kind) for line in fixed)

@@ -1,0 +1,64 @@
+"""What a vLLM pool of a given size holds, and the smallest pool for a given context. Byte-exact where the layout is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gearshift.domain.units import GIB
+from gearshift.planner.ledger import PagedKv
+from gearshift.planner.vllm_blocks import BlockLayout
+from gearshift.planner.vllm_rules import VllmRules
+
+
+def pool_figures(layout: BlockLayout, rules: VllmRules, *, context: int, longest: int, pool: int | None) -> PagedKv:
+    """The engine's own figures for one request of ``context`` tokens in a ``pool`` of bytes per GPU.
+
+    ``longest`` bounds the context search, as the model's own limit bounds the engine's.
+    """
+    per_block = layout.bytes_per_block
+    needed = layout.blocks_for(context)
+    smallest = (needed + rules.null_block_counts) * per_block
+    figures = PagedKv(
+        block_size=layout.block_size,
+        bytes_per_block=per_block,
+        blocks_per_request=needed,
+        min_bytes=smallest,
+        recommended_bytes=(needed + 1) * per_block,
+        exact=layout.exact,
+    )
+    if pool is None or not per_block:
+        return figures
+    concurrency = pool // per_block / needed
+    return replace(
+        figures,
+        blocks=pool // per_block,
+        tokens=int(concurrency * context),
+        concurrency=concurrency,
+        max_context=longest_context(layout, rules, pool=pool, longest=longest),
+    )
+
+
+def longest_context(layout: BlockLayout, rules: VllmRules, *, pool: int, longest: int) -> int:
+    """The largest length up to ``longest`` whose request passes the start-up check; 0 when not even one token does."""
+    usable = pool // layout.bytes_per_block - rules.null_block_counts
+    low, high = 0, longest
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if layout.blocks_for(middle) <= usable else (low, middle - 1)
+    return low
+
+
+def refusal(figures: PagedKv, rules: VllmRules, *, context: int, pool: int) -> str | None:
+    """Why the engine would refuse this context, with the figures of its own message; None when it starts.
+
+    From 0.29 on the engine reports the pool without the block it keeps back.
+    """
+    if figures.min_bytes <= pool:
+        return None
+    per_block = figures.bytes_per_block
+    needed, held = figures.blocks_per_request * per_block, pool - rules.null_block_counts * per_block
+    return (
+        f"one request of {context} tokens needs {needed / GIB:.2f} GiB of KV cache, more than the "
+        f"{held / GIB:.2f} GiB available; the longest that fits is {figures.max_context} tokens "
+        f"(short by {figures.min_bytes - pool} bytes)"
+    )

@@ -1,0 +1,62 @@
+"""What differs between vLLM versions 0.22 to 0.33 for memory; reference: docs/planner.md, "vLLM by version"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+NEWEST = (0, 33)
+OLDEST = (0, 22)
+
+
+@dataclass(frozen=True, slots=True)
+class VllmRules:
+    """The rules of one version."""
+
+    version: tuple[int, int]
+    known: bool  # inside the range the formulas were checked against
+
+    @property
+    def null_block_counts(self) -> bool:
+        """The start-up check keeps the null block back (0.29+); at run time every version does."""
+        return self.version >= (0, 29)
+
+    @property
+    def async_by_default(self) -> bool:
+        return self.version >= (0, 26)
+
+    @property
+    def caches_hybrid_prefixes(self) -> bool:
+        """Prefix caching is on for hybrids unless switched off (0.28+)."""
+        return self.version >= (0, 28)
+
+    @property
+    def align_limits_block(self) -> bool:
+        """Align mode refuses a block larger than max_num_batched_tokens (up to 0.26)."""
+        return self.version <= (0, 26)
+
+    @property
+    def has_all_mode(self) -> bool:
+        """The mamba cache mode "all" exists (up to 0.31)."""
+        return self.version <= (0, 31)
+
+    @property
+    def rounds_to_backends(self) -> bool:
+        """Block sizes are rounded to all attention backends' kernel blocks (0.32+); their lcm is the kernel block."""
+        return self.version >= (0, 32)
+
+    @property
+    def may_checkpoint(self) -> bool:
+        """FlashInfer's GDN prefill may add a checkpoint block per state group (0.33+); no log proves it yet."""
+        return self.version >= (0, 33)
+
+
+def vllm_rules(version: str | None) -> VllmRules:
+    """Rules for a version string such as ``0.27.1`` or ``0.28.1rc0``; None = the newest known."""
+    if version is None:
+        return VllmRules(NEWEST, known=True)
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    if match is None:
+        return VllmRules(NEWEST, known=False)
+    parsed = (int(match[1]), int(match[2]))
+    return VllmRules(parsed, known=OLDEST <= parsed <= NEWEST)

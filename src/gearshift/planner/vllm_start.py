@@ -1,0 +1,119 @@
+"""One vLLM start with every default filled in, and the reasons for which the engine would refuse it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.domain.units import GIB
+from gearshift.planner.ledger import PagedKv
+from gearshift.planner.request import PlanRequest
+from gearshift.planner.vllm_blocks import BlockLayout, block_layout
+from gearshift.planner.vllm_pool import refusal
+from gearshift.planner.vllm_rules import VllmRules, vllm_rules
+
+_BIG_CARD, _HUGE_CARD = 70 * GIB, 160 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The scheduler's two limits as the engine resolves them."""
+
+    sequences: int
+    batched_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class VllmStart:
+    """A request resolved against one version's rules and one model."""
+
+    request: PlanRequest
+    facts: ModelFacts
+    rules: VllmRules
+    limits: Limits
+    layout: BlockLayout
+    context: int
+
+    @property
+    def smallest_pool(self) -> int:
+        """The pool to pin for one full-length request that also starts: `kv_bytes: auto`.
+
+        Full CUDA graphs need a state block per running sequence, so hybrids get as many blocks as sequences.
+        """
+        blocks = self.layout.blocks_for(self.context) + 1
+        if self.has_graphs and self.layout.state_groups:
+            blocks = max(blocks, self.limits.sequences)
+        return blocks * self.layout.bytes_per_block
+
+    @property
+    def has_graphs(self) -> bool:
+        return self.request.device_kind == "cuda" and not self.request.eager
+
+
+def resolve(request: PlanRequest, facts: ModelFacts) -> VllmStart:
+    """Fill in the defaults of the request's version and platform."""
+    rules, limits = vllm_rules(request.version), default_limits(request)
+    layout = _calibrated(request, block_layout(request, facts, rules, batched_tokens=limits.batched_tokens))
+    return VllmStart(request, facts, rules, limits, layout, request.context or facts.context_train or 0)
+
+
+def default_limits(request: PlanRequest) -> Limits:
+    """max_num_seqs and max_num_batched_tokens: the user's, else by platform and card size (engine/arg_utils.py)."""
+    smallest = min((device.total_bytes or 0 for device in request.devices), default=0)
+    if request.device_kind == "cpu":
+        sequences, tokens = 128, 2048
+    elif smallest >= _BIG_CARD:
+        sequences, tokens = 1024, 16384 if smallest >= _HUGE_CARD else 8192
+    else:
+        sequences, tokens = 256, 2048
+    return Limits(request.parallel or sequences, request.max_num_batched_tokens or tokens)
+
+
+def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str, ...]:
+    """Every reason for which the engine would not start, each with its own figures."""
+    found = [
+        refusal(figures, start.rules, context=start.context, pool=pool) if pool is not None else None,
+        _too_many_sequences(start, figures),
+        _block_too_large(start),
+        _mode_removed(start),
+        _heads_do_not_divide(start),
+    ]
+    return tuple(text for text in found if text)
+
+
+def _calibrated(request: PlanRequest, layout: BlockLayout) -> BlockLayout:
+    """An earlier log's bytes per block replace the arithmetic where the two differ."""
+    measured = request.calibration.bytes_per_block if request.calibration else None
+    if measured is None or measured == layout.bytes_per_block:
+        return layout
+    note = "bytes per block come from an earlier start's log"
+    return replace(layout, page_bytes=measured, group_size=1, exact=False, notes=(*layout.notes, note))
+
+
+def _too_many_sequences(start: VllmStart, figures: PagedKv) -> str | None:
+    wanted, blocks = start.limits.sequences, figures.blocks
+    if not (start.has_graphs and start.layout.state_groups) or blocks is None or wanted <= blocks:
+        return None
+    return (
+        f"max_num_seqs ({wanted}) exceeds available Mamba cache blocks ({blocks}): "
+        "lower max-num-seqs or enlarge the pool"
+    )
+
+
+def _block_too_large(start: VllmStart) -> str | None:
+    block, batched = start.layout.block_size, start.limits.batched_tokens
+    if not start.rules.align_limits_block or start.layout.state_mode != "align" or block <= batched:
+        return None
+    return f"in align mode block_size ({block}) must be <= max_num_batched_tokens ({batched}) up to 0.26"
+
+
+def _mode_removed(start: VllmStart) -> str | None:
+    gone = start.request.cache_mode == "all" and not start.rules.has_all_mode
+    return "the mamba cache mode all was removed in 0.32" if gone else None
+
+
+def _heads_do_not_divide(start: VllmStart) -> str | None:
+    ranks, heads = len(start.request.devices), start.facts.heads
+    if ranks <= 1 or not heads or heads % ranks == 0:
+        return None
+    return f"tensor parallel size {ranks} does not divide {heads} attention heads"
