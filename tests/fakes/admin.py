@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from fakes.serving import until
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerEvent, ServerStatus
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, UnknownModelError
 from gearshift.domain.leasing import State, VariantStatus
@@ -45,7 +48,7 @@ class FakeAdmin:
     def __init__(self, rows: Sequence[VariantStatus] = (), *, listen: str = "http://127.0.0.1:8888") -> None:
         self.rows = {row.variant: row for row in rows or three_variants()}
         self.listen = listen
-        self.hold_load: asyncio.Event | None = None
+        self.hold_load: threading.Event | None = None  # a thread's, because CLI tests set it from theirs
         self.load_error: GearshiftError | None = None
         self.cancelled_loads: list[str] = []
         self.reload_report = ReloadReport(applied=True, untouched=tuple(self.rows))
@@ -61,6 +64,13 @@ class FakeAdmin:
     def set_state(self, variant: str, state: State, stage: str | None = None) -> None:
         self.rows[variant] = replace(self._known(variant), state=state, stage=stage)
 
+    def cancelled(self) -> list[str]:
+        """The loads given up, waiting up to 5 s for the first: the server notices a client's end a little later."""
+        deadline = time.monotonic() + 5
+        while not self.cancelled_loads and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return self.cancelled_loads
+
     async def happen(self, kind: str, **data: object) -> None:
         async with self._news:
             self.past.append(ServerEvent(len(self.past) + 1, STARTED + len(self.past), kind, data))
@@ -75,7 +85,7 @@ class FakeAdmin:
         self.set_state(variant, "loading", "loading weights")
         try:
             if self.hold_load is not None:
-                await self.hold_load.wait()
+                await until(self.hold_load.is_set)
         except asyncio.CancelledError:
             self.cancelled_loads.append(variant)
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -88,7 +89,7 @@ async def test_a_followed_log_moves_on_to_the_next_launch(
 
 
 async def test_a_client_that_leaves_a_load_leaves_the_queue(admin: FakeAdmin, live: httpx2.AsyncClient) -> None:
-    admin.hold_load = asyncio.Event()
+    admin.hold_load = threading.Event()
     waiting = asyncio.create_task(live.post("/api/v1/variants/qwen:int4/load"))
     await until(lambda: admin.rows["qwen:int4"].state == "loading")
     waiting.cancel()

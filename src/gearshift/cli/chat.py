@@ -1,0 +1,133 @@
+"""One streamed chat completion, read event by event, with the stamps a person wants to see."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPResponse
+from typing import Any
+
+from gearshift.cli.client import Target, refusal, sent
+from gearshift.domain.errors import GearshiftError
+
+Message = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one request brought: texts, the server's token counts, seconds from sending."""
+
+    content: str = ""
+    reasoning: str = ""
+    finish: str | None = None
+    usage: Mapping[str, Any] | None = None
+    variant: str | None = None
+    queue_ms: float | None = None
+    load_ms: float | None = None
+    sent: float = field(default_factory=time.monotonic)
+    first_s: float | None = None
+    last_s: float | None = None
+    whole: bool = False
+
+    def tokens_per_second(self) -> float | None:
+        """Decode rate after the first token, from the server's own count; None when it gave none."""
+        tokens = (self.usage or {}).get("completion_tokens")
+        if not tokens or tokens < 2 or self.first_s is None or self.last_s is None:  # noqa: PLR2004 - a rate needs two
+            return None
+        elapsed = self.last_s - self.first_s
+        return (tokens - 1) / elapsed if elapsed > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where the parts of an answer go as they come."""
+
+    content: Callable[[str], None]
+    reasoning: Callable[[str], None]
+    waiting: Callable[[str], None]  # comment lines: what the request waits for
+
+
+def ask(target: Target, model: str, messages: Sequence[Message], options: Mapping[str, Any], to: Listener) -> Answer:
+    """Send a chat and stream its answer. Raises AdminError for a refusal, GearshiftError for a broken stream."""
+    body = {
+        "model": model,
+        "messages": list(messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **options,
+    }
+    answer = Answer()
+    with sent(target, "POST", "/v1/chat/completions", body, timeout=None) as exchange:
+        response = exchange.answer()
+        if response.status != 200:  # noqa: PLR2004 - HTTP
+            raise refusal(response)
+        for name in ("variant", "queue-ms", "load-ms"):
+            _note(answer, name, response.headers.get(f"x-gearshift-{name}"))
+        for line in _lines(response):
+            _take(answer, line, to)
+            if answer.whole:
+                break
+    if not answer.whole:
+        msg = "the answer broke off before its end"
+        raise GearshiftError(msg, hint=f"why: gearshift ps, gearshift logs {answer.variant or model}")
+    return answer
+
+
+def _lines(response: HTTPResponse) -> Iterator[str]:
+    while line := response.readline():
+        yield line.decode(errors="replace").rstrip("\r\n")
+
+
+def _take(answer: Answer, line: str, to: Listener) -> None:
+    if line.startswith(":"):
+        _comment(answer, line[1:].strip(), to)
+    elif line.startswith("data:"):
+        data = line.removeprefix("data:").strip()
+        if data == "[DONE]":
+            answer.whole = True
+        else:
+            _chunk(answer, json.loads(data), to)
+
+
+def _comment(answer: Answer, text: str, to: Listener) -> None:
+    """Gearshift's figures where headers were already sent ("x-gearshift-load-ms=340 ..."), else a stage."""
+    if not text.startswith("x-gearshift-"):
+        to.waiting(text)
+        return
+    for pair in text.replace(",", " ").split():
+        name, _, value = pair.removeprefix("x-gearshift-").replace(":", "=", 1).partition("=")
+        _note(answer, name, value)
+
+
+def _note(answer: Answer, name: str, value: str | None) -> None:
+    if value is None:
+        return
+    if name == "variant":
+        answer.variant = value
+    elif name == "queue-ms":
+        answer.queue_ms = float(value)
+    elif name == "load-ms":
+        answer.load_ms = float(value)
+
+
+def _chunk(answer: Answer, chunk: Mapping[str, Any], to: Listener) -> None:
+    if error := chunk.get("error"):
+        raise GearshiftError(str(error["message"]))
+    answer.usage = chunk.get("usage") or answer.usage
+    for choice in chunk.get("choices") or ():
+        delta = choice.get("delta") or {}
+        answer.finish = choice.get("finish_reason") or answer.finish
+        _token(answer, "reasoning", delta.get("reasoning_content") or delta.get("reasoning"), to.reasoning)
+        _token(answer, "content", delta.get("content"), to.content)
+
+
+def _token(answer: Answer, part: str, text: str | None, show: Callable[[str], None]) -> None:
+    if not text:
+        return
+    now = time.monotonic() - answer.sent
+    answer.first_s = now if answer.first_s is None else answer.first_s
+    answer.last_s = now
+    setattr(answer, part, getattr(answer, part) + text)
+    show(text)

@@ -1,0 +1,220 @@
+"""The admin API's client: blocking, on the standard library alone, because `ps` must start fast."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from gearshift.domain.errors import GearshiftError
+
+PREFIX = "/api/v1"
+REPLY_TIMEOUT_S = 10.0  # for what the server answers at once
+
+
+class NoServerError(GearshiftError):
+    """Nothing answers where the server should be."""
+
+
+class AdminError(GearshiftError):
+    """The server's refusal, in its own words, with its status and code."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path, timeout: float | None) -> None:
+        super().__init__("gearshift", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a server is: behind its admin socket, or at a URL with a key."""
+
+    place: str  # as a person would name it
+    socket_path: Path | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def behind(cls, path: Path) -> Target:
+        return cls(str(path), socket_path=path)
+
+    @classmethod
+    def at(cls, url: str, key: str | None) -> Target:
+        """A server elsewhere. Raises GearshiftError for what is no http or https URL."""
+        if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+            msg = f"{url!r} is not a URL of a server"
+            raise GearshiftError(msg, hint="write for example http://gpu-box:8888")
+        return cls(url, url=url.rstrip("/"), headers={"Authorization": f"Bearer {key}"} if key else {})
+
+    @property
+    def prefix(self) -> str:
+        """The URL's own path, for a server behind a reverse proxy."""
+        return urlsplit(self.url).path if self.url else ""
+
+    def connection(self, timeout: float | None) -> http.client.HTTPConnection:
+        """A connection that is not open yet; ``timeout`` (seconds) is per read."""
+        if self.socket_path is not None:
+            return _SocketConnection(self.socket_path, timeout)
+        parts = urlsplit(self.url or "")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        return kind(parts.hostname or "", parts.port, timeout=timeout)
+
+
+class AdminClient:
+    """Calls operations of the admin API and raises their errors. One connection per call."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def get(self, path: str, **query: object) -> Any:
+        """The decoded answer of a GET. Raises AdminError or NoServerError."""
+        return self.call("GET", path, query=query)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        timeout: float | None = REPLY_TIMEOUT_S,
+    ) -> Any:
+        """The decoded answer; None for an empty one. Raises AdminError, NoServerError or TimeoutError."""
+        with self.sent(method, path, body, query=query, timeout=timeout) as exchange:
+            return exchange.document()
+
+    @contextmanager
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        timeout: float | None = REPLY_TIMEOUT_S,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """A good answer, still to be read. Leaving the block closes the connection, which the server notices."""
+        with self.sent(method, path, body, query=query, timeout=timeout) as exchange:
+            yield exchange.good_answer()
+
+    @contextmanager
+    def sent(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[Exchange]:
+        """A request on its way, for looking at other things until it is answered."""
+        with sent(self.target, method, _address(path, query), body, timeout=timeout) as exchange:
+            yield exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request that was sent."""
+
+    connection: http.client.HTTPConnection
+    target: Target
+
+    def answered(self, within_s: float) -> bool:
+        """Whether the answer has begun to come, waiting that long for it."""
+        return bool(select.select([self.connection.sock], [], [], within_s)[0])
+
+    def answer(self) -> http.client.HTTPResponse:
+        """Whatever the answer is, still to be read. Raises NoServerError when there is none."""
+        with _as_no_server(self.target):
+            return self.connection.getresponse()
+
+    def good_answer(self) -> http.client.HTTPResponse:
+        """An answer that is no refusal. Raises AdminError otherwise."""
+        response = self.answer()
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            raise refusal(response)
+        return response
+
+    def document(self) -> Any:
+        """The decoded body of a good answer."""
+        return _decoded(self.good_answer())
+
+
+@contextmanager
+def sent(target: Target, method: str, address: str, body: object, *, timeout: float | None) -> Iterator[Exchange]:
+    """Send one request on a connection of its own, closed at the end. Raises NoServerError when nothing answers."""
+    connection = target.connection(timeout)
+    payload = None if body is None else json.dumps(body).encode()
+    headers = {**target.headers, "Content-Type": "application/json"} if payload else dict(target.headers)
+    try:
+        with _as_no_server(target):
+            connection.request(method, target.prefix + address, payload, headers)
+        yield Exchange(connection, target)
+    except TimeoutError as error:
+        msg = f"the server at {target.place} did not answer within {timeout:g} s"
+        raise NoServerError(msg, hint="it may be stopped or overloaded; its log says more") from error
+    except http.client.HTTPException as error:
+        msg = f"the answer of the server at {target.place} broke off"
+        raise NoServerError(msg) from error
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _as_no_server(target: Target) -> Iterator[None]:
+    """For the parts where an OSError can only mean the server: connecting, sending, the answer's first line."""
+    try:
+        yield
+    except TimeoutError:
+        raise
+    except OSError as error:  # refused, no such socket, no permission, no such host, closed without an answer
+        raise _no_server(target, error) from error
+
+
+def _address(path: str, query: Mapping[str, object] | None) -> str:
+    text = urlencode({key: value for key, value in (query or {}).items() if value is not None})
+    return PREFIX + quote(path) + (f"?{text}" if text else "")
+
+
+def _no_server(target: Target, error: OSError) -> NoServerError:
+    if target.socket_path is None:
+        return NoServerError(f"no server answers at {target.place}: {error}")
+    if isinstance(error, PermissionError):
+        return NoServerError(f"{target.place} is another user's: {error.strerror}")
+    return NoServerError(f"no server is running (nothing answers at {target.place})", hint="start one: gearshift serve")
+
+
+def _decoded(response: http.client.HTTPResponse) -> Any:
+    raw = response.read()
+    return json.loads(raw) if raw else None
+
+
+def refusal(response: http.client.HTTPResponse) -> AdminError:
+    """The error an answer holds, whoever wrote it: a proxy on the way does not speak our shape."""
+    raw = response.read()
+    try:
+        error = json.loads(raw)["error"]
+        return AdminError(response.status, str(error["code"]), str(error["message"]))
+    except (ValueError, KeyError, TypeError):
+        text = raw.decode(errors="replace").strip()[:200]
+        return AdminError(response.status, "unknown", f"HTTP {response.status} {response.reason}: {text}")

@@ -1,0 +1,74 @@
+"""The one place where failures become a message on stderr and an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import click
+
+from gearshift.cli.exits import Exit
+from gearshift.domain.errors import ConfigError, GearshiftError, LoadFailedError
+
+
+class TimedOutError(GearshiftError):
+    """The time that --timeout allowed has passed; exit status 124."""
+
+
+class Failed(click.ClickException):
+    """A GearshiftError on its way out: the message in red, then its hint, each line on stderr."""
+
+    exit_code = Exit.FAILED
+
+    def __init__(self, error: GearshiftError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        del file  # stderr, always
+        for line in explain(self.error):
+            click.echo(line, err=True)
+
+
+class UnusableConfig(Failed):
+    """Every problem of a configuration."""
+
+    exit_code = Exit.USAGE
+
+
+class TimedOut(Failed):
+    """The time given was not enough."""
+
+    exit_code = Exit.TIMEOUT
+
+
+def _shown(error: GearshiftError) -> Failed:
+    if isinstance(error, ConfigError):
+        return UnusableConfig(error)
+    return TimedOut(error) if isinstance(error, TimedOutError) else Failed(error)
+
+
+def explain(error: GearshiftError) -> Iterator[str]:
+    """The lines a person reads: what happened, the engine's own words, what to do."""
+    label = click.style("error:", fg="red", bold=True)
+    if isinstance(error, ConfigError) and error.problems:
+        for problem in error.problems:
+            yield f"{label} {problem}"
+        return
+    yield f"{label} {error.message}"
+    if isinstance(error, LoadFailedError) and error.failure.line:
+        yield f"  log: {error.failure.line}"
+    if error.hint:
+        yield f"{click.style('hint:', fg='cyan')} {error.hint}"
+
+
+@contextmanager
+def shown_failures() -> Iterator[None]:
+    """Turns what verbs raise into what click shows: GearshiftError, Ctrl-C, a closed pipe."""
+    try:
+        yield
+    except GearshiftError as error:
+        raise _shown(error) from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(Exit.INTERRUPTED) from None

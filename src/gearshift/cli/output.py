@@ -1,0 +1,82 @@
+"""The one sink for everything printed: data to stdout; words, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from gearshift.cli.progress import LineProgress, Progress, SilentProgress, live_progress
+
+GAP = "  "
+
+
+class Output:
+    """Human, JSON or quiet: ``as_json`` is set by a verb's --json, ``quiet`` by the command's -q."""
+
+    def __init__(self, *, quiet: bool = False, env: Mapping[str, str] | None = None) -> None:
+        self.quiet = quiet
+        self._env = env or {}
+
+    @property
+    def color(self) -> bool | None:
+        """False under NO_COLOR; None lets click decide by whether it writes to a terminal."""
+        return False if self._env.get("NO_COLOR") else None
+
+    def write(self, text: str, *, newline: bool = True) -> None:
+        """Data for a person or a pipe."""
+        click.echo(text, nl=newline, color=self.color)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Data as it came, such as an engine's log; flushed, so that a reader sees it at once."""
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def document(self, value: Any) -> None:
+        """One JSON document."""
+        self.write(json.dumps(value, indent=2, ensure_ascii=False))
+
+    def emit(self, value: Any, *, as_json: bool, human: Callable[[], str]) -> None:
+        """The same facts as one JSON document or as text."""
+        if as_json:
+            self.document(value)
+        elif text := human():
+            self.write(text)
+
+    def say(self, text: str) -> None:
+        """What happened, on stderr; nothing when quiet."""
+        if not self.quiet:
+            click.echo(text, err=True, color=self.color)
+
+    def aside(self, text: str) -> None:
+        """Part of a dim running text on stderr, such as a model's reasoning."""
+        if not self.quiet:
+            click.echo(click.style(text, dim=True), nl=False, err=True, color=self.color)
+
+    def warn(self, text: str) -> None:
+        """Something to act on, on stderr."""
+        click.echo(f"{click.style('warning:', fg='yellow')} {text}", err=True, color=self.color)
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """For what may take longer than a second: a live line on a terminal, else one line per phase."""
+        if self.quiet:
+            yield SilentProgress()
+        elif sys.stderr.isatty():
+            with live_progress(color=self.color is not False) as progress:
+                yield progress
+        else:
+            yield LineProgress(self.say)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Left-aligned columns two spaces apart, without trailing blanks."""
+    lines = [columns, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    return "\n".join(
+        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

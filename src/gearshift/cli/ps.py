@@ -1,0 +1,80 @@
+"""`gearshift ps`: every variant in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from gearshift.cli.output import table
+from gearshift.cli.session import Session, pass_session
+from gearshift.domain.units import format_bytes, format_duration
+
+COLUMNS = (
+    "VARIANT", "ENGINE", "STATE", "MEM(plan/real)", "CTX", "IN-FLIGHT", "QUEUED", "PID", "PORT", "UNLOAD-IN",
+)  # fmt: skip
+UNKNOWN = "-"
+
+
+@click.command("ps")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: a list of rows.")
+@pass_session
+def command(session: Session, *, as_json: bool) -> None:
+    """Show every variant with its state, memory and load.
+
+    A failed variant has its root cause and what to do about it underneath.
+    """
+    rows = session.admin.get("/variants")
+    session.output.emit(rows, as_json=as_json, human=lambda: render(rows))
+
+
+def render(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table, with the failure of each failed variant in the lines below its row."""
+    lines = iter(table(COLUMNS, [_cells(row) for row in rows]).splitlines())
+    text = [next(lines)]
+    for row, line in zip(rows, lines, strict=True):
+        text += [line, *_failure(row["failure"])]
+    return "\n".join(text)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    version = row["engine_version"]
+    return [
+        row["variant"],
+        f"{row['engine']} {version}" if version else row["engine"],
+        _state(row["state"], row["stage"]),
+        _memory(row["planned_bytes"], row["measured_bytes"]),
+        _text(row["context"]),
+        str(row["in_flight"]),
+        str(row["queued"]),
+        _text(next(iter(row["pids"]), None)),
+        _text(row["port"]),
+        UNKNOWN if row["unload_in_s"] is None else format_duration(row["unload_in_s"]),
+    ]
+
+
+def _state(state: str, stage: str | None) -> str:
+    if not stage:
+        return state
+    return stage if stage.startswith(state) else f"{state} ({stage})"
+
+
+def _memory(planned: int | None, measured: int | None) -> str:
+    if planned is None and measured is None:
+        return UNKNOWN
+    return " / ".join(UNKNOWN if count is None else format_bytes(count) for count in (planned, measured))
+
+
+def _text(value: object) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def _failure(failure: Mapping[str, Any] | None) -> Iterator[str]:
+    if failure is None:
+        return
+    yield f"  cause: {failure['cause']}"
+    if failure["line"]:
+        yield f"  log:   {failure['line']}"
+    if failure["fix"]:
+        yield f"  fix:   {failure['fix']}"

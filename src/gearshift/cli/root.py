@@ -1,0 +1,71 @@
+"""The command itself: finds verbs without importing them, and turns every failure into a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, TypeVar
+
+import click
+
+import gearshift
+from gearshift.cli.failure import shown_failures
+from gearshift.cli.output import Output
+from gearshift.cli.session import Session
+
+# Help lines stand here so that `gearshift --help` imports no verb; a test keeps them equal to the verbs' own.
+VERBS: Mapping[str, str] = {
+    "serve": "Run the server in the foreground.",
+    "ps": "Show every variant with its state, memory and load.",
+    "load": "Make a variant resident, swapping like a request would.",
+    "unload": "Drain and stop a variant.",
+    "stop": "End the server: drain, stop every engine, verify.",
+    "logs": "Print an engine's log.",
+    "run": "Chat with a model through the running server.",
+    "config": "Check, show, describe and import configurations.",
+    "engine": "Install, list and remove engines.",
+    "demo": "Swap between variants of a small model and print what happened.",
+    "service": "Run the server as a systemd user service.",
+    "completion": "Print a shell completion script.",
+}
+
+
+class LazyVerbs(click.Group):
+    """A group whose commands are modules of the same name, imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"gearshift.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with shown_failures():
+            return super().invoke(ctx)
+
+
+T = TypeVar("T")
+
+
+@click.group(
+    cls=LazyVerbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 124 timeout, 130 interrupted.",
+)
+@click.option("--url", envvar="GEARSHIFT_URL", help="A server elsewhere; needs GEARSHIFT_OPERATOR_KEY.", metavar="URL")
+@click.option("--quiet", "-q", is_flag=True, help="Print data and errors only.")
+@click.version_option(gearshift.__version__, "--version", "-V", message="gearshift %(version)s")
+@click.pass_context
+def root(ctx: click.Context, url: str | None, *, quiet: bool) -> None:
+    """One OpenAI-compatible endpoint that swaps between every way to run a model on your own GPUs."""
+    env = dict(os.environ)
+    ctx.obj = Session(env=env, output=Output(quiet=quiet, env=env), url=url)

@@ -1,0 +1,172 @@
+"""`gearshift run`: chat with a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from gearshift.cli.chat import Answer, Listener, Message, ask
+from gearshift.cli.client import Target
+from gearshift.cli.session import Session, pass_session
+from gearshift.cli.variant_name import VariantName
+from gearshift.domain.units import format_duration
+
+
+@click.command("run")
+@click.argument("model", type=VariantName(), metavar="MODEL[:VARIANT]")
+@click.argument("prompt", required=False)
+@click.option("--system", "-s", help="System message.", metavar="TEXT")
+@click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens.")
+@click.option("--temperature", "-t", type=click.FloatRange(0), help="Sampling temperature.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: texts, token counts and times.")
+@pass_session
+def command(
+    session: Session,
+    model: str,
+    prompt: str | None,
+    system: str | None,
+    max_tokens: int | None,
+    temperature: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Chat with a model through the running server.
+
+    With PROMPT, or text piped in, it answers once. Without either it is a conversation that an empty line or Ctrl-D
+    ends. The answer goes to stdout; reasoning, waiting and speed go to stderr. Where the server wants an API key, it
+    is taken from GEARSHIFT_KEY.
+    """
+    options = {"max_tokens": max_tokens, "temperature": temperature}
+    chat = Chat(session, model, {key: value for key, value in options.items() if value is not None}, as_json=as_json)
+    if system:
+        chat.messages.append({"role": "system", "content": system})
+    for text in _prompts(prompt):
+        chat.turn(text)
+
+
+def _prompts(prompt: str | None) -> Iterator[str]:
+    """What to ask: the argument and piped text as one, or a person's lines one by one."""
+    if not sys.stdin.isatty():
+        piped = sys.stdin.read().strip()
+        yield "\n\n".join(part for part in (prompt, piped) if part)
+    elif prompt:
+        yield prompt
+    else:
+        yield from _typed()
+
+
+def _typed() -> Iterator[str]:
+    import readline  # noqa: PLC0415, F401 - gives input() history and editing; of no use to a pipe
+
+    while True:
+        try:
+            line = input(">>> ").strip()
+        except EOFError:
+            return
+        if not line:
+            return
+        yield line
+
+
+class Chat:
+    """A conversation: its messages so far, and how each answer is shown."""
+
+    def __init__(self, session: Session, model: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+        self.messages: list[Message] = []
+        self._output = session.output
+        self._model = model
+        self._options = options
+        self._as_json = as_json
+        self._target = endpoint(session)
+
+    def turn(self, text: str) -> None:
+        """Ask, show the answer as it comes, and remember both."""
+        self.messages.append({"role": "user", "content": text})
+        with self._shown() as listener:
+            answer = ask(self._target, self._model, self.messages, self._options, listener)
+        self.messages.append({"role": "assistant", "content": answer.content})
+        if self._as_json:
+            self._output.document(facts(answer))
+            return
+        self._output.write("")
+        self._output.say(click.style(summary(answer), dim=True))
+
+    @contextmanager
+    def _shown(self) -> Iterator[Listener]:
+        stages = _Changes(self._output.say)
+        if self._as_json:
+            yield Listener(content=_ignore, reasoning=_ignore, waiting=stages)
+        else:
+            yield Listener(
+                content=lambda text: self._output.write(text, newline=False),
+                reasoning=self._output.aside,
+                waiting=stages,
+            )
+
+
+class _Changes:
+    """Passes on a text when it differs from the one before."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        if text != self._last:
+            self._last = text
+            self._say(text)
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def endpoint(session: Session) -> Target:
+    """Where clients of the server talk to it: --url, or what the local server says it listens on."""
+    url = session.url or reachable(session.admin.get("/status")["listen"])
+    return Target.at(url, session.env.get("GEARSHIFT_KEY") or session.env.get("GEARSHIFT_OPERATOR_KEY"))
+
+
+def reachable(listen: str) -> str:
+    """A URL to connect to for an address to listen on: "every address" is reached by loopback."""
+    parts = urlsplit(listen)
+    loopback = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
+    host = loopback.get(parts.hostname or "", parts.hostname or "")
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{parts.scheme}://{host}:{parts.port}"
+
+
+def summary(answer: Answer) -> str:
+    """One line: who answered, how fast, after waiting for what."""
+    usage = answer.usage or {}
+    rate = answer.tokens_per_second()
+    parts = [
+        answer.variant,
+        f"{usage['completion_tokens']} tokens" if "completion_tokens" in usage else None,
+        f"{rate:.1f} tok/s" if rate else None,
+        f"first token {format_duration(answer.first_s)}" if answer.first_s is not None else None,
+        f"queued {format_duration(answer.queue_ms / 1000)}" if answer.queue_ms else None,
+        f"load {format_duration(answer.load_ms / 1000)}" if answer.load_ms else None,
+        f"ended by {answer.finish}" if answer.finish not in {None, "stop"} else None,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def facts(answer: Answer) -> dict[str, Any]:
+    """The same as data; seconds and milliseconds unrounded, null = unknown."""
+    return {
+        "variant": answer.variant,
+        "content": answer.content,
+        "reasoning": answer.reasoning or None,
+        "finish_reason": answer.finish,
+        "usage": answer.usage,
+        "ttft_s": answer.first_s,
+        "tokens_per_s": answer.tokens_per_second(),
+        "queue_ms": answer.queue_ms,
+        "load_ms": answer.load_ms,
+    }

@@ -1,0 +1,122 @@
+"""The command as a whole: help, exit statuses, what it imports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+from inline_snapshot import snapshot
+
+from fakes.admin import FakeAdmin
+from gearshift.cli.root import VERBS, root
+
+Gearshift = Callable[..., Result]
+PROGRAM = [sys.executable, "-m", "gearshift"]
+
+
+def test_the_help_shows_every_verb(gearshift: Gearshift) -> None:
+    assert gearshift("--help").stdout == snapshot()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_line_of_a_verb_is_the_first_line_of_its_own_help(verb: str) -> None:
+    command = import_module(f"gearshift.cli.{verb}").command
+    assert command.help.splitlines()[0] == VERBS[verb]
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found.append(((*path, name), command))
+        if isinstance(command, click.Group):
+            found += commands(command, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize(("path", "command"), commands(root), ids=str)
+def test_every_option_has_a_help_text(path: tuple[str, ...], command: click.Command) -> None:
+    missing = [option.name for option in command.params if isinstance(option, click.Option) and not option.help]
+    assert missing == [], path
+
+
+def test_an_unknown_verb_is_a_usage_error(gearshift: Gearshift) -> None:
+    result = gearshift("pss")
+    assert (result.exit_code, result.stderr) == snapshot()
+
+
+def test_ps_imports_nothing_heavy(admin: FakeAdmin) -> None:
+    heavy = {"aiohttp", "asyncio", "pydantic", "rich", "starlette", "structlog", "uvicorn", "yaml", "msgspec"}
+    program = "import sys; from gearshift.__main__ import main\ntry: main()\nexcept SystemExit: print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-q", "ps"], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert "qwen:q8" in done.stdout
+    assert heavy & set(done.stdout.split()) == set()
+    assert admin.rows
+
+
+def test_a_pipe_closed_by_its_reader_is_no_traceback(admin: FakeAdmin) -> None:
+    with subprocess.Popen([*PROGRAM, "ps"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+    assert admin.rows
+
+
+def test_an_interrupt_ends_a_following_log_with_130(admin: FakeAdmin, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("first line\n")
+    admin.log_paths["qwen:q8"] = log
+    with subprocess.Popen(
+        [*PROGRAM, "logs", "-f", "qwen:q8"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == "first line\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 130
+        assert process.stderr.read() == ""
+
+
+def test_a_url_that_is_none_is_refused_with_an_example(gearshift: Gearshift) -> None:
+    result = gearshift("--url", "gpu-box", "ps")
+    assert (result.exit_code, result.stderr) == snapshot()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_each_shell(gearshift: Gearshift, shell: str) -> None:
+    result = gearshift("completion", shell)
+    assert (result.exit_code, "_GEARSHIFT_COMPLETE" in result.stdout) == (0, True)
+
+
+def completed(words: str) -> list[str]:
+    words_env = {
+        "_GEARSHIFT_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    done = subprocess.run(PROGRAM, capture_output=True, text=True, env=os.environ | words_env, check=False)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_offers_the_running_servers_variants(admin: FakeAdmin) -> None:
+    assert completed("gearshift load qwen") == ["plain,qwen:q8", "plain,qwen:int4"]
+    assert admin.rows
+
+
+def test_completion_without_a_server_offers_nothing(gearshift_home: Path) -> None:
+    assert completed("gearshift load q") == []
+    assert gearshift_home.exists()

@@ -1,0 +1,231 @@
+"""Verbs that talk to a running server, each by its whole output."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from click.testing import Result
+from inline_snapshot import snapshot
+
+from fakes.admin import FakeAdmin
+from gearshift.cli.exits import Exit
+from gearshift.domain.errors import Failure, LoadFailedError, QueueFullError, StopIncompleteError
+
+Gearshift = Callable[..., Result]
+
+
+def seen(result: Result) -> tuple[int, str, str]:
+    """Exit status, stdout, stderr, with durations in parentheses replaced."""
+    return int(result.exit_code), result.stdout, re.sub(r"\([\d.]+ m?s\)", "(TIME)", result.stderr)
+
+
+def test_ps_shows_every_variant_and_why_one_failed(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    admin.set_state("qwen:int4", "loading", "loading weights 40 %")
+    assert seen(gearshift("ps")) == snapshot(
+        (
+            0,
+            """\
+VARIANT    ENGINE            STATE                 MEM(plan/real)   CTX     IN-FLIGHT  QUEUED  PID   PORT   UNLOAD-IN
+qwen:q8    llama.cpp b11434  ready                 30 GiB / 31 GiB  131072  2          1       4100  41001  9m00s
+qwen:int4  vllm              loading weights 40 %  -                -       0          0       -     -      -
+smol:q4    llama.cpp         failed                -                -       0          0       -     -      -
+  cause: the weights file is not a GGUF file
+  log:   E gguf_init: invalid magic
+  fix:   download it again
+""",
+            "",
+        )
+    )
+
+
+def test_ps_as_json_is_the_rows_of_the_contract(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    result = gearshift("ps", "--json")
+    rows = json.loads(result.stdout)
+    assert [row["variant"] for row in rows] == list(admin.rows)
+    assert list(rows[0]) == snapshot(
+        [
+            "variant",
+            "engine",
+            "engine_version",
+            "state",
+            "pids",
+            "port",
+            "gpus",
+            "planned_bytes",
+            "measured_bytes",
+            "context",
+            "in_flight",
+            "queued",
+            "stage",
+            "since_s",
+            "unload_in_s",
+            "failure",
+        ]
+    )
+    assert rows[0]["planned_bytes"] == 30 * 1024**3
+
+
+def test_without_a_server_each_verb_says_how_to_start_one(gearshift: Gearshift, gearshift_home: Path) -> None:
+    code, out, err = seen(gearshift("ps"))
+    assert (code, out, err.replace(str(gearshift_home), "HOME")) == snapshot(
+        (
+            Exit.FAILED,
+            "",
+            """\
+error: no server is running (nothing answers at HOME/admin.sock)
+hint: start one: gearshift serve
+""",
+        )
+    )
+
+
+def test_load_shows_the_stages_and_ends_when_it_is_ready(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    admin.hold_load = threading.Event()
+    threading.Timer(0.5, admin.hold_load.set).start()
+    assert seen(gearshift("load", "qwen:int4")) == snapshot(
+        (
+            0,
+            "",
+            """\
+loading weights
+qwen:int4 is ready (TIME)
+""",
+        )
+    )
+
+
+def test_load_as_json_prints_the_row_on_stdout(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    result = gearshift("load", "qwen:int4", "--json")
+    assert json.loads(result.stdout)["state"] == "ready"
+    assert admin.rows["qwen:int4"].state == "ready"
+
+
+def test_a_failed_load_gives_the_cause_the_line_and_the_fix(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    failure = Failure("out of GPU memory", "CUDA error: out of memory", "lower context to 65536")
+    admin.load_error = LoadFailedError("qwen:int4 did not start: out of GPU memory", failure=failure)
+    assert seen(gearshift("load", "qwen:int4")) == snapshot(
+        (
+            Exit.FAILED,
+            "",
+            """\
+error: qwen:int4 did not start: out of GPU memory (lower context to 65536)
+  log: CUDA error: out of memory
+hint: the whole log: gearshift logs qwen:int4
+""",
+        )
+    )
+
+
+def test_a_full_queue_is_passed_on_as_the_server_says_it(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    admin.load_error = QueueFullError("the queue of qwen:int4 is full (100)", retry_after_s=3)
+    assert seen(gearshift("load", "qwen:int4")) == snapshot(
+        (Exit.FAILED, "", "error: the queue of qwen:int4 is full (100)\n")
+    )
+
+
+def test_a_load_that_takes_too_long_ends_with_124(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    admin.hold_load = threading.Event()
+    result = gearshift("load", "qwen:int4", "--timeout", "10ms")
+    assert admin.cancelled() == ["qwen:int4"]
+    assert seen(result) == snapshot(
+        (
+            Exit.TIMEOUT,
+            "",
+            """\
+error: not done after 0.01 s
+hint: a load goes on only while others wait for it; see gearshift ps
+""",
+        )
+    )
+
+
+def test_an_unknown_variant_is_named_with_those_that_exist(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    assert seen(gearshift("load", "qwen:int5")) == snapshot(
+        (Exit.FAILED, "", "error: there is no variant 'qwen:int5' (known: qwen:q8, qwen:int4, smol:q4)\n")
+    )
+    assert "qwen:int5" not in admin.rows
+
+
+def test_a_wrong_duration_is_a_usage_error(gearshift: Gearshift) -> None:
+    assert seen(gearshift("load", "qwen:int4", "--timeout", "soon")) == snapshot(
+        (
+            2,
+            "",
+            """\
+Usage: gearshift load [OPTIONS] VARIANT
+Try 'gearshift load --help' for help.
+
+Error: Invalid value for '--timeout': 'soon' is not a duration; write for example 90s, 10m or 1h30m
+""",
+        )
+    )
+
+
+def test_quiet_prints_data_and_errors_only(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    assert seen(gearshift("-q", "load", "qwen:int4")) == (0, "", "")
+    assert admin.rows["qwen:int4"].state == "ready"
+
+
+def test_unload_says_that_it_is_stopped(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    assert seen(gearshift("unload", "qwen:q8")) == snapshot((0, "", "qwen:q8 is stopped (TIME)\n"))
+    assert admin.rows["qwen:q8"].state == "stopped"
+
+
+def test_an_unload_that_leaves_something_names_it(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    async def incomplete(variant: str) -> None:
+        raise StopIncompleteError(f"{variant}: pid 4101 (VLLM::Worker) still holds 300 MiB")
+
+    admin.unload = incomplete  # type: ignore[method-assign]  # one scripted answer
+    assert seen(gearshift("unload", "qwen:q8")) == snapshot(
+        (Exit.FAILED, "", "error: qwen:q8: pid 4101 (VLLM::Worker) still holds 300 MiB\n")
+    )
+
+
+def test_stop_waits_until_the_server_is_gone(admin: FakeAdmin, gearshift: Gearshift, gearshift_home: Path) -> None:
+    def shutdown() -> None:
+        (gearshift_home / "admin.sock").unlink()
+
+    admin.shutdown = shutdown  # type: ignore[method-assign]  # a server that ends at once
+    assert seen(gearshift("stop")) == snapshot((0, "", "the server is stopped (TIME)\n"))
+
+
+def test_stop_does_not_wait_for_a_server_that_took_the_place(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    before = admin.status()
+
+    def shutdown() -> None:
+        admin.status = lambda: replace(before, pid=before.pid + 1)  # type: ignore[method-assign]  # its successor
+
+    admin.shutdown = shutdown  # type: ignore[method-assign]  # likewise
+    assert gearshift("stop").exit_code == 0
+
+
+def test_stop_gives_up_waiting_after_its_timeout(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    assert seen(gearshift("stop", "--timeout", "10ms")) == snapshot(
+        (
+            Exit.TIMEOUT,
+            "",
+            """\
+stopping qwen:q
+error: the server (pid 4000) still runs after 0.01 s
+hint: it goes on stopping; see gearshift ps
+""",
+        )
+    )
+    assert admin.stopped
+
+
+def test_logs_are_passed_through_byte_for_byte(admin: FakeAdmin, gearshift: Gearshift, tmp_path: Path) -> None:
+    log = tmp_path / "launch.log"
+    log.write_bytes(b"one\n\xff\x1b[31mred\ntail without newline")
+    admin.log_paths["qwen:q8"] = log
+    assert gearshift("logs", "qwen:q8", "-n", "2").stdout_bytes == b"\xff\x1b[31mred\ntail without newline"
+
+
+def test_a_variant_without_a_log_is_said_on_stderr(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    assert "qwen:int4" in admin.rows
+    assert seen(gearshift("logs", "qwen:int4")) == snapshot((0, "", "qwen:int4 has no log yet\n"))
