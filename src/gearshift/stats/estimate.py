@@ -1,0 +1,38 @@
+"""A figure with what is known of its spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gearshift.stats.bootstrap import Boots, hierarchical_bootstrap
+from gearshift.stats.percentiles import median
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A median over all requests with its 95 % interval; the ends are None for a single run."""
+
+    median: float
+    low: float | None
+    high: float | None
+
+
+def estimate(boots: Boots, *, seed: int = 0) -> Estimate | None:
+    """The estimate over boot > trial > request; None without values.
+
+    One trial of one boot is a single run: its requests show the spread inside that run only, so no interval is given.
+    """
+    trials = [trial for boot in boots for trial in boot if trial]
+    values = [value for trial in trials for value in trial]
+    if not values:
+        return None
+    if len(trials) == 1:
+        return Estimate(median(values), None, None)
+    interval = hierarchical_bootstrap(boots, seed=seed)
+    return Estimate(median(values), interval.low, interval.high)
+
+
+def estimate_trials(trials: Sequence[float], *, seed: int = 0) -> Estimate | None:
+    """The estimate of a figure that exists once a trial, such as total throughput."""
+    return estimate([[[value] for value in trials]], seed=seed)
