@@ -13,7 +13,7 @@ from gearshift.config.schema import FileSection
 from gearshift.config.shape import near
 from gearshift.domain.errors import Problem
 
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]*")
+_MODEL_NAME = re.compile(r"[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]{0,200}[^\s\x00-\x1f\x7f])?")
 _VARIANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -62,7 +62,7 @@ def check_names(file: FileSection, document: Document) -> Iterator[Problem]:
 def _well_formed(names: Names, document: Document) -> Iterator[Problem]:
     for model in names.models:
         if not _MODEL_NAME.fullmatch(model):
-            hint = "letters, digits and . _ : @ / + - after the first"
+            hint = "no control characters, no blanks at its ends, at most 200 characters"
             yield document.problem(("models", model), f"{model!r} cannot be a model's name", hint=hint)
     for model, variant in names.variants:
         if not _VARIANT_NAME.fullmatch(variant):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import yaml
-
 from gearshift.config.keypath import KeyPath
 from gearshift.config.loaded import LoadedConfig, Origin
-from gearshift.config.scalars import plain_scalar
+from gearshift.config.writing import flow
 
 REDACTED = "(redacted)"
 
@@ -38,7 +36,7 @@ def _headings(above: KeyPath, path: KeyPath) -> Iterator[str]:
     while shared < len(path) - 1 and above[: shared + 1] == path[: shared + 1]:
         shared += 1
     for depth in range(shared, len(path) - 1):
-        yield f"{'  ' * depth}{_flow(path[depth])}:"
+        yield f"{'  ' * depth}{flow(path[depth])}:"
 
 
 def _line(path: KeyPath, origin: Origin) -> str:
@@ -46,30 +44,9 @@ def _line(path: KeyPath, origin: Origin) -> str:
     if origin.value is None and origin.kind == "engine":
         return f"{indent}# {path[-1]}: the engine's choice"
     value = REDACTED if _is_secret(path, origin.value) else origin.value
-    return f"{indent}{_flow(path[-1])}: {_flow(value)}  # {origin}"
+    return f"{indent}{flow(path[-1])}: {flow(value)}  # {origin}"
 
 
 def _is_secret(path: KeyPath, value: object) -> bool:
     named = len(path) > 1 and path[-2] in {"args", "env"} and _SECRET.search(str(path[-1])) is not None
     return named and "${env:" not in str(value)
-
-
-def _flow(value: object) -> str:
-    """One line of YAML that reads back as the value."""
-    text = yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=2**30, allow_unicode=True, sort_keys=False)
-    return text.strip()[1:-1]
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes what our reader would take for a number or a word, and keeps line breaks on one line."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
-        return True
-
-
-def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if "\n" in text or plain_scalar(text) != text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _quoted)

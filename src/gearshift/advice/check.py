@@ -1,0 +1,65 @@
+"""`config check`: each variant's flags held against the engine that would run it, or against the packaged tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from gearshift.config import LoadedConfig
+from gearshift.domain.errors import GearshiftError, Problem
+from gearshift.domain.launch import EngineInstall, FlagMap
+from gearshift.domain.variant import EngineKind, EngineRef, Variant
+from gearshift.engines import check, packaged_flags
+
+FindEngine = Callable[[EngineRef], EngineInstall]
+
+NOT_VERIFIED = "not verified against a binary"
+
+
+def check_config(loaded: LoadedConfig, *, find_engine: FindEngine, strict: bool) -> tuple[Problem, ...]:
+    """Warnings of the load and everything the engines say about the variants, in the order of the file.
+
+    ``find_engine`` raises GearshiftError for an engine that is not installed. ``strict`` makes each warning an error.
+    """
+    problems = [*loaded.warnings, *_engine_problems(loaded, find_engine)]
+    once = dict.fromkeys(problems)
+    ordered = sorted(once, key=lambda problem: problem.line or 0)
+    return tuple(replace(problem, severity="error") if strict else problem for problem in ordered)
+
+
+def engine_of(variant: Variant, engines: dict[EngineKind, EngineRef]) -> EngineRef:
+    """The installation a variant means: its own pin, else the one `engines:` names for its kind."""
+    own = variant.engine
+    return own if own.version or own.path else engines.get(own.kind, own)
+
+
+def _engine_problems(loaded: LoadedConfig, find_engine: FindEngine) -> Iterator[Problem]:
+    engines = dict(loaded.settings.engines)
+    for variant in loaded.settings.variants().values():
+        place = f"models.{variant.model}.variants.{variant.name}"
+        flags = packaged_flags(variant.engine.kind, engine_of(variant, engines).version)
+        if variant.engine.kind != "command":
+            found = _found_flags(engine_of(variant, engines), find_engine)
+            if isinstance(found, FlagMap):
+                flags = found
+            else:
+                yield _placed(Problem(found, f"{place}.engine", hint=NOT_VERIFIED, severity="warning"), place, loaded)
+        for problem in check(variant, flags, place):
+            yield _placed(problem, place, loaded)
+
+
+def _found_flags(engine: EngineRef, find_engine: FindEngine) -> FlagMap | str:
+    """The engine's own flag map, or why there is none."""
+    try:
+        install = find_engine(engine)
+    except GearshiftError as error:
+        return error.message
+    return install.flags or f"{engine}: its flags could not be read"
+
+
+def _placed(problem: Problem, variant: str, loaded: LoadedConfig) -> Problem:
+    """With the line of the value at fault, or of the nearest key around it that the file has."""
+    path = problem.path
+    while path not in loaded.places and len(path) > len(variant):
+        path = path.rpartition(".")[0]
+    return replace(problem, line=loaded.places.get(path), file=loaded.file)
