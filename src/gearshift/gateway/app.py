@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -14,24 +15,28 @@ from gearshift.domain.leasing import Broker
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
 from gearshift.edge import origin
-from gearshift.edge.asgi import Receive, Scope, Send
+from gearshift.edge.asgi import Receive, Scope, Send, header
 from gearshift.edge.errors import RefusedError
 from gearshift.edge.gate import admit
 from gearshift.edge.keys import Client
 from gearshift.gateway import routes
 from gearshift.gateway.document import parse
 from gearshift.gateway.engine import EngineClient
-from gearshift.gateway.exchange import Desk, Exchange
+from gearshift.gateway.exchange import Desk, Exchange, lease_for
 from gearshift.gateway.exposition import CONTENT_TYPE, exposition
 from gearshift.gateway.intake import read_body
 from gearshift.gateway.meter import Figures
 from gearshift.gateway.models import model_card, model_list
+from gearshift.gateway.multipart import multipart_payload
+from gearshift.gateway.passthrough import PREFIX, locate
 from gearshift.gateway.payload import JsonPayload, Payload, RawPayload
-from gearshift.gateway.presence import ClientGoneError
+from gearshift.gateway.presence import ClientGoneError, until_gone
 from gearshift.gateway.relay import Relay
 from gearshift.gateway.reply import Reply
 from gearshift.gateway.stamps import Clock, Stamps
 from gearshift.gateway.tally import Tally
+from gearshift.gateway.upload import Upload
+from gearshift.gateway.websocket import bridge, refuse
 
 # A client that reads nothing must not keep a failed request alive for the sake of its error event.
 _FAREWELL_S: Final = 5.0
@@ -50,7 +55,10 @@ def create_gateway(
 
 
 class Gateway:
-    """Routes requests. Serves ``http`` and ``lifespan`` scopes; a composing app may call ``close`` itself instead."""
+    """Routes requests of ``http`` and ``websocket`` scopes.
+
+    It serves the ``lifespan`` scope as well; an app that composes it with others calls ``close`` itself instead.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -58,11 +66,10 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
         else:
-            msg = f"the gateway does not serve {scope['type']} connections"
-            raise ValueError(msg)
+            await self._lifespan(receive, send)
 
     async def close(self) -> None:
         """Close the connections to engines. Idempotent."""
@@ -93,7 +100,7 @@ class Gateway:
         elif path == "/health":
             origin.check_host(scope, settings)
             await reply.json(200, {"status": "ok"})
-        elif path.startswith("/upstream/"):
+        elif path.startswith(PREFIX):
             client = admit(scope, settings, side_effects=True)
             await self._upstream(scope, receive, reply, client)
         else:
@@ -122,21 +129,44 @@ class Gateway:
     async def _operate(
         self, scope: Scope, receive: Receive, reply: Reply, client: Client, operation: routes.Operation
     ) -> None:
-        stamps = Stamps(scope["path"], self._desk.clock(), client=client.name)
-        payload = await self._payload(scope, receive)
-        relay = Relay(self._desk.engines, scope, operation, reply, Figures(), self._desk.clock)
-        route = self._desk.broker.resolve(payload.model)
-        await Exchange(self._desk, relay, stamps, target_of(scope)).run(receive, payload, route)
-
-    async def _payload(self, scope: Scope, receive: Receive) -> Payload:
-        headers = scope["headers"]
-        body = await read_body(receive, headers, self._desk.settings().body_limit_bytes)
-        if scope["method"] == "GET":
-            return RawPayload(model_from_query(scope["query_string"]))
-        return JsonPayload(parse(body))
+        exchange = self._exchange(scope, reply, client, operation, target_of(scope))
+        limit = self._desk.settings().body_limit_bytes
+        kind = (header(scope["headers"], b"content-type") or b"").decode("latin-1")
+        if kind.lower().startswith("multipart/form-data"):
+            with Upload(receive, scope["headers"], limit) as upload:
+                payload: Payload = await multipart_payload(upload, kind)
+                await exchange.run(upload.drain, payload, self._desk.broker.resolve(payload.model))
+            return
+        body = await read_body(receive, scope["headers"], limit)
+        payload = _without_body(scope) if scope["method"] == "GET" else JsonPayload(parse(body))
+        await exchange.run(partial(until_gone, receive), payload, self._desk.broker.resolve(payload.model))
 
     async def _upstream(self, scope: Scope, receive: Receive, reply: Reply, client: Client) -> None:
-        raise RefusedError(404, "not_found", "nothing is served here")
+        route, target = locate(scope, self._desk.broker)
+        exchange = self._exchange(scope, reply, client, routes.RAW, target)
+        with Upload(receive, scope["headers"], self._desk.settings().body_limit_bytes) as upload:
+            has_body = bool(await upload.take()) or not upload.whole
+            payload = RawPayload(route.variant.id, upload.read() if has_body else None, upload.length)
+            await exchange.run(upload.drain, payload, route)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        try:
+            admit(scope, self._desk.settings(), side_effects=True)
+            if not scope["path"].startswith(PREFIX):
+                raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}")
+            route, target = locate(scope, self._desk.broker)
+            lease = await lease_for(self._desk, route, scope["headers"])
+            await bridge(scope, receive, send, self._desk.engines, lease, target)
+        except GearshiftError as error:
+            await refuse(scope, send, error)
+
+    def _exchange(
+        self, scope: Scope, reply: Reply, client: Client, operation: routes.Operation, target: str
+    ) -> Exchange:
+        stamps = Stamps(scope["path"], self._desk.clock(), client=client.name)
+        relay = Relay(self._desk.engines, scope, operation, reply, Figures(), self._desk.clock)
+        return Exchange(self._desk, relay, stamps, target)
 
 
 def target_of(scope: Scope) -> str:
@@ -146,9 +176,9 @@ def target_of(scope: Scope) -> str:
     return f"{target}?{query.decode('latin-1')}" if query else target
 
 
-def model_from_query(query: bytes) -> str | None:
-    """``?model=`` for what has no body."""
-    return parse_qs(query.decode("latin-1")).get("model", [None])[0]
+def _without_body(scope: Scope) -> RawPayload:
+    query = parse_qs(scope["query_string"].decode("latin-1"))
+    return RawPayload(query.get("model", [None])[0])
 
 
 def _check_method(scope: Scope, allowed: tuple[str, ...]) -> None:

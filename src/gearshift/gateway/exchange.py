@@ -12,10 +12,10 @@ from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadF
 from gearshift.domain.leasing import Broker, Lease, Route, Ticket
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings, SideRule
-from gearshift.edge.asgi import Header, Headers, Receive
+from gearshift.edge.asgi import Header, Headers
 from gearshift.gateway.engine import EngineClient
 from gearshift.gateway.payload import Payload
-from gearshift.gateway.presence import ClientGoneError, Hold, Presence
+from gearshift.gateway.presence import ClientGoneError, Hold, Presence, Watch
 from gearshift.gateway.relay import Relay, engine_gone
 from gearshift.gateway.reply import Reply
 from gearshift.gateway.stamps import Clock, Stamps
@@ -51,11 +51,11 @@ class Exchange:
     stamps: Stamps
     target: str  # path and query as the client sent them
 
-    async def run(self, receive: Receive, payload: Payload, route: Route) -> None:
+    async def run(self, watch: Watch, payload: Payload, route: Route) -> None:
         """Serve it. Raises GearshiftError or ClientGoneError with the stamps' outcome set; writes the record."""
         self.stamps.variant = route.variant.id
         try:
-            async with Presence(receive, self.relay.reply):
+            async with Presence(watch, self.relay.reply):
                 await self._serve(payload, route)
         except ClientGoneError:
             self.stamps.outcome = "client_gone"
@@ -95,16 +95,8 @@ class Exchange:
             raise engine_gone(variant.id, error, None, begun=self.relay.reply.begun) from error
 
     async def _lease(self, payload: Payload, route: Route) -> Lease:
-        settings = self.desk.settings()
-        side = route.side or is_side(self.relay.scope["headers"], settings.side)
-        ticket = self.desk.broker.request(route.variant.id, side=side)
-        try:
-            if payload.streams:
-                return await _wait_commenting(ticket, self.relay.reply, settings.keepalive_s)
-            return await _wait(ticket)
-        except BaseException:
-            ticket.leave()
-            raise
+        reply = self.relay.reply if payload.streams else None
+        return await lease_for(self.desk, route, self.relay.scope["headers"], reply)
 
     def _note(self, lease: Lease) -> None:
         stamps = self.stamps
@@ -118,6 +110,20 @@ class Exchange:
         record = self.stamps.record(self.relay.reply.status, self.relay.figures, self.desk.clock())
         self.desk.tally.request(record)
         self.desk.sink.request(record)
+
+
+async def lease_for(desk: Desk, route: Route, headers: Headers, comments: Reply | None = None) -> Lease:
+    """Queue until the variant is the request's to use; ``comments`` gets keep-alive lines meanwhile.
+
+    Raises QueueFullError, NotResidentError, DrainingError or LoadFailedError. Cancelling it leaves the queue.
+    """
+    settings = desk.settings()
+    ticket = desk.broker.request(route.variant.id, side=route.side or is_side(headers, settings.side))
+    try:
+        return await (_wait_commenting(ticket, comments, settings.keepalive_s) if comments else _wait(ticket))
+    except BaseException:
+        ticket.leave()
+        raise
 
 
 def is_side(headers: Headers, rule: SideRule) -> bool:

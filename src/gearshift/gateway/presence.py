@@ -7,11 +7,11 @@ Each turns its own cancellation, and only its own, into an exception with a name
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from gearshift.domain.errors import InterruptedLeaseError
+from gearshift.domain.errors import GearshiftError, InterruptedLeaseError
 from gearshift.domain.leasing import Lease
 from gearshift.edge.asgi import Receive
 from gearshift.gateway.reply import Reply
@@ -21,8 +21,22 @@ class ClientGoneError(Exception):
     """The client closed its connection; nobody is left to answer."""
 
 
+Watch = Callable[[], Awaitable[None]]
+"""Returns when the client is gone; a GearshiftError it raises (a body grown too large) ends the request with it."""
+
+
+async def until_gone(receive: Receive) -> None:
+    """The watch of a request whose body was read already."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 class _Interruption:
-    """Cancels the task that entered it, at most once, and takes that cancellation back on exit."""
+    """Cancels the task that entered it, at most once, and takes that cancellation back on leaving.
+
+    The cancellation is delivered at the await in which that task is suspended, which lies inside the block: callbacks
+    only run while the task is suspended.
+    """
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
@@ -45,34 +59,37 @@ class _Interruption:
 
 
 class Presence:
-    """``async with``: raises ClientGoneError out of the block when the client disconnects before the answer is whole.
+    """``async with``: what its watch finds is raised out of the block, unless the answer is whole by then.
 
-    Enter it only after the request's body was read: it owns ``receive`` from then on.
+    Enter it when nobody else reads from the client any more: the watch owns ``receive`` from then on.
     """
 
-    def __init__(self, receive: Receive, reply: Reply) -> None:
-        self._receive = receive
+    def __init__(self, watch: Watch, reply: Reply) -> None:
+        self._watch = watch
         self._reply = reply
         self._interruption = _Interruption()
-        self._watch: asyncio.Task[None] | None = None
+        self._error: Exception = ClientGoneError()
+        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._interruption.enter()
-        self._watch = asyncio.create_task(self._wait())
+        self._task = asyncio.create_task(self._run())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._task is not None:
+            self._task.cancel()
         if self._interruption.leave() and kind is not None:
-            raise ClientGoneError from error
+            raise self._error from error
 
-    async def _wait(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        if not self._reply.whole:
+    async def _run(self) -> None:
+        try:
+            await self._watch()
+        except GearshiftError as error:
+            self._error = error
+        if not self._reply.whole:  # the server reports the end of a whole answer as a disconnect too
             self._interruption.fire()
 
 

@@ -31,6 +31,7 @@ _MESSAGES = Operation("messages", "anthropic", generates=True)
 _COUNT_TOKENS = Operation(dialect="anthropic")
 _NATIVE = Operation("native", generates=True)
 _PLAIN = Operation()
+RAW = _PLAIN  # /upstream: nothing is known of it
 _PEEK = Operation(waits=False)
 
 _VERSIONED = {
