@@ -1,4 +1,4 @@
-"""`gearshift demo`: real variants of a small real model on a real engine, swapped by real requests, and what it took."""
+"""`gearshift demo`: variants of a small real model on a real engine, swapped by real requests, and what it took."""
 
 from __future__ import annotations
 

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from control.conftest import TWO, BenchMaker, settings_of
+from fakes.launcher import Script
+from gearshift.control import Control
+from gearshift.domain.errors import (
+    DrainingError,
+    Failure,
+    LoadFailedError,
+    NotResidentError,
+    QueueFullError,
+)
+from gearshift.domain.leasing import Lease
+from gearshift.scheduler import Phase
+
+pytestmark = pytest.mark.anyio
+
+
+async def leased(control: Control, variant: str) -> Lease:
+    lease = await control.request(variant).wait(5)
+    assert lease is not None
+    return lease
+
+
+async def test_a_first_request_loads_the_variant_and_gets_its_endpoint(bench: BenchMaker) -> None:
+    it = bench()
+    lease = await leased(it.control, "m:a")
+    assert it.launcher.launched == ["m:a"]
+    assert lease.upstream.endpoint.port == it.launcher.child("m:a").spec.endpoint.port
+    assert lease.load_s > 0
+
+
+async def test_a_request_on_a_ready_variant_has_its_lease_at_once(bench: BenchMaker) -> None:
+    it = bench()
+    (await leased(it.control, "m:a")).release()
+    ticket = it.control.request("m:a")
+    lease = await ticket.wait(0)
+    assert lease is not None
+    assert lease.load_s == 0
+
+
+async def test_a_swap_stops_the_old_variant_before_the_new_one_is_launched(bench: BenchMaker) -> None:
+    it = bench()
+    gate = asyncio.Event()
+    it.launcher.scripts["m:a"] = Script(stop_gate=gate)
+    (await leased(it.control, "m:a")).release()
+    ticket = it.control.request("m:b")
+    assert await ticket.wait(0.05) is None
+    assert it.launcher.launched == ["m:a"]
+    gate.set()
+    assert await ticket.wait(5) is not None
+    assert it.launcher.launched == ["m:a", "m:b"]
+
+
+async def test_a_swap_is_recorded_with_who_left_for_it(bench: BenchMaker) -> None:
+    it = bench()
+    (await leased(it.control, "m:a")).release()
+    (await leased(it.control, "m:b")).release()
+    first, second = it.sink.swaps
+    assert (first.variant, first.stopped) == ("m:a", ())
+    assert (second.variant, second.stopped) == ("m:b", ("m:a",))
+    assert second.total_s >= 0
+
+
+async def test_a_failed_load_tells_every_waiter_the_cause_and_stops_what_is_left(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(failure=Failure("out of memory", "cudaMalloc failed", "lower the context"))
+    tickets = [it.control.request("m:a"), it.control.request("m:a")]
+    for ticket in tickets:
+        with pytest.raises(LoadFailedError, match="out of memory") as caught:
+            await ticket.wait(5)
+        assert caught.value.hint == "lower the context"
+    assert it.launcher.child("m:a").calls[-1].startswith("stop")
+    assert it.control.statuses()[0].failure == Failure("out of memory", "cudaMalloc failed", "lower the context")
+
+
+async def test_within_the_back_off_a_request_is_refused_with_the_known_cause(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(failure=Failure("bad file"))
+    with pytest.raises(LoadFailedError):
+        await it.control.request("m:a").wait(5)
+    await it.control.unload("m:b")
+    while it.control.phase("m:a") is Phase.STOPPING:
+        await asyncio.sleep(0)
+    with pytest.raises(LoadFailedError, match="bad file"):
+        it.control.request("m:a")
+
+
+async def test_an_insisting_request_overrides_the_back_off(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(failure=Failure("bad file"))
+    with pytest.raises(LoadFailedError):
+        await it.control.request("m:a").wait(5)
+    it.launcher.scripts["m:a"] = Script()
+    assert await it.control.request("m:a", insist=True).wait(5) is not None
+
+
+async def test_an_engines_death_revokes_its_leases_with_the_cause(bench: BenchMaker) -> None:
+    it = bench()
+    lease = await leased(it.control, "m:a")
+    it.launcher.child("m:a").die("killed by signal 9")
+    async with asyncio.timeout(5):
+        assert "killed by signal 9" in await lease.revoked()
+
+
+async def test_leaving_while_a_load_nobody_else_wants_is_under_way_lets_it_finish(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(manual=True)
+    ticket = it.control.request("m:a")
+    await ticket.wait(0.02)
+    ticket.leave()
+    it.launcher.child("m:a").release()
+    async with asyncio.timeout(5):
+        while it.control.phase("m:a") is not Phase.READY:
+            await asyncio.sleep(0)
+
+
+async def test_a_load_whose_last_waiter_left_is_cancelled_when_another_variant_wants_the_place(
+    bench: BenchMaker,
+) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(manual=True)
+    first = it.control.request("m:a")
+    await first.wait(0.02)
+    first.leave()
+    assert await it.control.request("m:b").wait(5) is not None
+    assert it.launcher.child("m:a").calls == ["ready", "stop 15.0"]
+
+
+async def test_a_stop_that_leaves_something_behind_is_told_to_whoever_wants_the_place(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(leaves="pid 4711 (VLLM::Worker) still holds 9000 MiB")
+    (await leased(it.control, "m:a")).release()
+    with pytest.raises(LoadFailedError, match="4711"):
+        await it.control.request("m:b").wait(5)
+    it.launcher.child("m:a").script.leaves = None
+
+
+async def test_a_side_request_never_causes_a_load(bench: BenchMaker) -> None:
+    it = bench()
+    with pytest.raises(NotResidentError):
+        it.control.request("m:a", side=True)
+    assert it.launcher.launched == []
+
+
+async def test_a_full_queue_refuses_with_a_time_to_come_back(bench: BenchMaker) -> None:
+    it = bench("models: {m: {variants: {a: {engine: command, command: [x], memory: 1GiB, queue_limit: 1}}}}")
+    it.launcher.scripts["m:a"] = Script(manual=True)
+    it.control.request("m:a")
+    with pytest.raises(QueueFullError) as caught:
+        it.control.request("m:a")
+    assert caught.value.retry_after_s >= 1
+
+
+async def test_peek_shows_only_what_is_ready(bench: BenchMaker) -> None:
+    it = bench()
+    assert it.control.peek("m:a") is None
+    (await leased(it.control, "m:a")).release()
+    assert it.control.peek("m:a") is not None
+
+
+async def test_a_keep_alive_line_says_place_and_stage(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(manual=True)
+    ticket = it.control.request("m:a")
+    await ticket.wait(0.02)
+    second = it.control.request("m:a")
+    assert ticket.progress == "queued; starting"
+    assert second.progress == "queued, 1 ahead; starting"
+
+
+async def test_closing_refuses_waiters_revokes_leases_and_stops_every_engine(bench: BenchMaker) -> None:
+    it = bench()
+    lease = await leased(it.control, "m:a")
+    waiting = it.control.request("m:b")
+    await it.control.close(drain_s=0.0)
+    with pytest.raises(DrainingError):
+        await waiting.wait(1)
+    assert "stopping" in await lease.revoked()
+    assert it.launcher.child("m:a").calls[-1].startswith("stop")
+    with pytest.raises(DrainingError):
+        it.control.request("m:a")
+
+
+async def test_unload_stops_and_reports_what_is_left(bench: BenchMaker) -> None:
+    it = bench()
+    it.launcher.scripts["m:a"] = Script(leaves="pid 12")
+    (await leased(it.control, "m:a")).release()
+    assert await it.control.unload("m:a") is Phase.FAILED
+    it.launcher.child("m:a").script.leaves = None
+    assert await it.control.unload("m:a") is Phase.STOPPED
+
+
+async def test_a_configuration_with_a_changed_launch_restarts_it_once_its_streams_have_ended(bench: BenchMaker) -> None:
+    it = bench()
+    lease = await leased(it.control, "m:a")
+    changed = settings_of(TWO.replace("serve-a", "serve-a2"))
+    it.control.configure(changed, it.preparation.world(changed))
+    assert it.control.phase("m:a") is Phase.DRAINING
+    ticket = it.control.request("m:a")
+    lease.release()
+    assert await ticket.wait(5) is not None
+    assert [child.spec.argv[0] for child in it.launcher.children] == ["serve-a", "serve-a2"]
+
+
+async def test_a_configuration_with_other_patience_leaves_the_engine_alone(bench: BenchMaker) -> None:
+    it = bench()
+    lease = await leased(it.control, "m:a")
+    changed = settings_of(TWO.replace("max_wait: 60s", "max_wait: 5s"))
+    it.control.configure(changed, it.preparation.world(changed))
+    assert it.control.phase("m:a") is Phase.READY
+    assert it.control.statuses()[0].in_flight == 1
+    assert it.launcher.launched == ["m:a"]
+
+
+async def test_a_sleeping_variant_is_woken_and_one_that_will_not_wake_is_started_cold(bench: BenchMaker) -> None:
+    text = """
+defaults: {min_resident: 0s}
+models:
+  m:
+    variants:
+      a: {engine: command, command: [x], memory: 10GiB, sleep: {level: 1}}
+      b: {engine: command, command: [y], memory: 10GiB}
+"""
+    it = bench(text)
+    for variant in ("m:a", "m:b", "m:a"):
+        (await leased(it.control, variant)).release()
+    assert it.launcher.launched == ["m:a", "m:b"]
+    assert it.launcher.child("m:a").calls == ["ready", "sleep", "wake"]
+    it.launcher.scripts["m:a"].wakes = False
+    for variant in ("m:b", "m:a"):
+        (await leased(it.control, variant)).release()
+    assert it.launcher.launched == ["m:a", "m:b", "m:b", "m:a"]

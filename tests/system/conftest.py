@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from system.harness import Gearshift, free_port
+
+Starter = Callable[..., Any]
+
+
+@pytest.fixture
+async def gearshift(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+    """Starts servers: ``await gearshift(variants={...}, **top)``. Every one is ended, by force if need be."""
+    started: list[Gearshift] = []
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as client:
+
+        async def start(
+            variants: dict[str, Any] | None = None, *, env: dict[str, str] | None = None, run: bool = True, **top: Any
+        ) -> Gearshift:
+            server = Gearshift(tmp_path / "state", tmp_path / "gearshift.yaml", free_port(), env or {}, client=client)
+            models = {"m": {"variants": variants}} if variants else {}
+            server.write({"memory": "16GiB", "defaults": {"min_resident": "0s"}, "models": models, **top})
+            started.append(server)
+            if run:
+                await server.start()
+            return server
+
+        yield start
+        for server in started:
+            if server.process is not None and server.process.poll() is None:
+                server.process.terminate()
+                try:
+                    await server.ended()
+                finally:
+                    server.process.kill()
