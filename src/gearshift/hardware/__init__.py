@@ -1,0 +1,18 @@
+"""What this box has: GPUs and their memory through one port, the host's memory, cores and load."""
+
+from gearshift.hardware.cpu import CpuMemory
+from gearshift.hardware.fake import FakeMemory
+from gearshift.hardware.host import HostMemory, core_count, host_memory, load_average
+from gearshift.hardware.memory import open_memory
+from gearshift.hardware.nvml import NvmlMemory
+
+__all__ = [
+    "CpuMemory",
+    "FakeMemory",
+    "HostMemory",
+    "NvmlMemory",
+    "core_count",
+    "host_memory",
+    "load_average",
+    "open_memory",
+]

@@ -1,0 +1,89 @@
+"""The host's memory, cores and load, as far as this process may use them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gearshift.domain.units import KIB
+
+_NO_LIMIT = 1 << 60  # cgroup v1 writes a number near 2^63 for "no limit"
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Host RAM in bytes. ``total`` and ``available`` are clamped to the cgroup's limit where there is one."""
+
+    total_bytes: int
+    available_bytes: int
+    swap_total_bytes: int
+    swap_free_bytes: int
+    limit_bytes: int | None = None  # the cgroup's, None = none
+
+
+def host_memory(*, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> HostMemory:
+    """RAM and swap now, from /proc/meminfo and this process's cgroup (v2 or v1)."""
+    facts = _meminfo(proc / "meminfo")
+    limit, used = _cgroup(proc, cgroups)
+    total, available = facts["MemTotal"], facts.get("MemAvailable", facts["MemFree"])
+    if limit is not None:
+        total = min(total, limit)
+        available = min(available, max(0, limit - used))
+    return HostMemory(total, available, facts.get("SwapTotal", 0), facts.get("SwapFree", 0), limit)
+
+
+def core_count() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def load_average() -> float:
+    """Runnable processes over the last minute."""
+    return os.getloadavg()[0]
+
+
+def _meminfo(path: Path) -> dict[str, int]:
+    pairs = (line.split(":", 1) for line in path.read_text().splitlines() if line.endswith(" kB"))
+    return {name: int(value.split()[0]) * KIB for name, value in pairs}
+
+
+def _cgroup(proc: Path, cgroups: Path) -> tuple[int | None, int]:
+    """The tightest memory limit on the way up from our cgroup, and the use counted against it."""
+    tightest: tuple[int | None, int] = (None, 0)
+    for folder, limit_file, used_file in _cgroup_folders(proc, cgroups):
+        limit = _number(folder / limit_file)
+        if limit is not None and limit < (tightest[0] or _NO_LIMIT):
+            tightest = (limit, _number(folder / used_file) or 0)
+    return tightest
+
+
+def _cgroup_folders(proc: Path, cgroups: Path) -> list[tuple[Path, str, str]]:
+    found = []
+    for line in _lines(proc / "self" / "cgroup"):
+        _, controllers, place = line.split(":", 2)
+        if controllers == "":
+            root, files = cgroups, ("memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            root, files = cgroups / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        leaf = root / place.lstrip("/")
+        found += [(folder, *files) for folder in (leaf, *leaf.parents) if folder.is_relative_to(root)]
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _number(path: Path) -> int | None:
+    """None for "max", for an absent file, and for a limit too large to be one."""
+    try:
+        value = int(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if value < _NO_LIMIT else None
