@@ -27,7 +27,7 @@ class Batch:
     """The sizes a graph is reserved for."""
 
     tokens: int  # micro batch
-    masked_cells: int  # cells of all caches of one context
+    masked_cells: int  # cells of all caches that one stream of the context sees
     copies: int  # of every input
 
 
@@ -39,8 +39,8 @@ def batch_of(request: PlanRequest, facts: ModelFacts, cells: Cells) -> Batch:
         and request.split == "layer"
         and request.gpu_layers is None
     )
-    sliding = cells.sliding * cells.streams if facts.count("sliding") else 0
-    return Batch(micro_batch(request), cells.total + sliding, _PIPELINE_COPIES if pipelined else 1)
+    sliding = cells.sliding if facts.count("sliding") else 0
+    return Batch(micro_batch(request), cells.per_stream + sliding, _PIPELINE_COPIES if pipelined else 1)
 
 
 def host_compute(facts: ModelFacts, batch: Batch) -> int:

@@ -1,0 +1,134 @@
+"""config.json of the common families: which layers keep what, and where the numbers hide."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gearshift.artifacts.facts import Layer, ModelFacts
+from gearshift.artifacts.model import read_model
+from gearshift.domain.errors import GearshiftError
+
+SAMPLES = Path(os.environ.get("GEARSHIFT_SAMPLES") or Path(__file__).parents[3] / "shared" / "samples")
+BASE = {"num_hidden_layers": 6, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2}
+
+
+@pytest.fixture
+def facts_of(tmp_path: Path) -> Any:
+    def read(**keys: object) -> ModelFacts:
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps({**BASE, **keys}))
+        return read_model(path)
+
+    return read
+
+
+def kinds(facts: ModelFacts) -> str:
+    """One letter a layer: full, sliding, latent, recurrent, none."""
+    return "".join(layer.kind[0] for layer in facts.layers)
+
+
+def test_a_dense_model_derives_its_head_size(facts_of: Any) -> None:
+    facts = facts_of(torch_dtype="float16", architectures=["LlamaForCausalLM"])
+    assert facts.layers == (Layer("full", 2, 64, 64),) * 6
+    assert (facts.family, facts.dtype) == ("LlamaForCausalLM", "float16")
+
+
+def test_the_text_part_wins_over_the_top_level(facts_of: Any) -> None:
+    facts = facts_of(dtype="float32", text_config={"num_hidden_layers": 3, "head_dim": 128, "dtype": "bfloat16"})
+    assert facts.layers == (Layer("full", 2, 128, 128),) * 3
+    assert facts.dtype == "bfloat16"
+
+
+def test_an_interval_makes_every_kth_layer_full(facts_of: Any) -> None:
+    gdn = {
+        "linear_num_key_heads": 2,
+        "linear_key_head_dim": 16,
+        "linear_num_value_heads": 4,
+        "linear_value_head_dim": 8,
+        "linear_conv_kernel_dim": 4,
+    }
+    facts = facts_of(full_attention_interval=3, mamba_ssm_dtype="float32", **gdn)
+    assert kinds(facts) == "rrfrrf"
+    assert facts.recurrent.conv_width == 2 * 2 * 16 + 4 * 8
+    assert facts.recurrent.state_elements == 4 * 8 * 16
+    assert facts.recurrent.state_dtype == "float32"
+
+
+def test_named_layer_types_win_over_derived_ones(facts_of: Any) -> None:
+    named = ["linear_attention", "full_attention", "sliding_attention"] * 2
+    assert kinds(facts_of(layer_types=named, sliding_window=128)) == "rfsrfs"
+
+
+def test_a_window_that_is_switched_off_slides_nowhere(facts_of: Any) -> None:
+    facts = facts_of(sliding_window=128, use_sliding_window=False, layer_types=["sliding_attention"] * 6)
+    assert (kinds(facts), facts.window) == ("ffffff", None)
+
+
+def test_a_window_without_a_pattern_slides_everywhere(facts_of: Any) -> None:
+    assert kinds(facts_of(sliding_window=128)) == "ssssss"
+
+
+def test_a_mamba_pattern_of_letters_is_read(facts_of: Any) -> None:
+    facts = facts_of(
+        hybrid_override_pattern="M-M*-E", mamba_num_heads=4, mamba_head_dim=16, ssm_state_size=32, n_groups=2
+    )
+    assert kinds(facts) == "rnrfnn"
+    assert facts.recurrent.conv_width == 64 + 2 * 2 * 32
+    assert facts.recurrent.state_elements == 64 * 32
+    assert facts.recurrent.state_dtype == "float32"
+
+
+def test_latent_attention_keeps_one_compressed_row(facts_of: Any) -> None:
+    facts = facts_of(kv_lora_rank=512, qk_rope_head_dim=64, n_routed_experts=16, num_experts_per_tok=2)
+    assert facts.layers[0] == Layer("latent", 1, 576, 0)
+    assert (facts.experts.count, facts.experts.used) == (16, 2)
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"hidden_size": 8, "num_attention_heads": 2}, "num_hidden_layers is missing"),
+        ({**BASE, "num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+        ([], "is no JSON object"),
+    ],
+)
+def test_a_config_that_makes_no_decoder_is_refused(tmp_path: Path, document: object, words: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(document))
+    with pytest.raises(GearshiftError, match=words):
+        read_model(tmp_path)
+
+
+def test_a_folder_that_holds_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GearshiftError, match=r"neither config.json nor a .gguf file"):
+        read_model(tmp_path)
+
+
+PUBLIC: Mapping[str, tuple[str, int]] = {  # layers by kind and KV bytes per token in bfloat16, draft head left out
+    "Qwen--Qwen3.5-27B": ("16f48r", 65_536),
+    "nvidia--Qwen3.6-27B-NVFP4": ("16f48r", 65_536),
+    "Qwen--Qwen3.5-35B-A3B": ("10f30r", 20_480),
+    "Qwen--Qwen3-8B": ("36f", 147_456),
+    "Qwen--Qwen3-0.6B": ("28f", 114_688),
+    "meta-llama--Meta-Llama-3.1-8B": ("32f", 131_072),
+    "deepseek-ai--DeepSeek-V3": ("61l", 70_272),
+    "openai--gpt-oss-20b": ("12f12s", 49_152),
+    "google--gemma-3-27b-it.reconstructed": ("10f52s", 507_904),
+    "google--gemma-4-26B-A4B": ("5f25s", 225_280),
+    "HuggingFaceTB--SmolLM2-135M": ("30f", 23_040),
+}
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the public configs are not beside this checkout")
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_configs_give_the_known_layers_and_cache(name: str) -> None:
+    layers, token_bytes = PUBLIC[name]
+    facts = read_model(SAMPLES / "configs" / f"{name}.config.json")
+    counts = {letter: kinds(facts).count(letter) for letter in "fslr"}
+    assert "".join(f"{count}{letter}" for letter, count in counts.items() if count) == layers
+    assert sum(layer.kv_elements for layer in facts.layers) * 2 == token_bytes
