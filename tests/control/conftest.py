@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from gearshift.hardware import FakeMemory
 
 from fakes.launcher import FakeLauncher
-from gearshift.artifacts import read_model
+from gearshift.artifacts.model import read_model
 from gearshift.config import parse_config
 from gearshift.control import Control, Journal, Means, Ports, Preparation
 from gearshift.domain.errors import GearshiftError
@@ -34,7 +35,7 @@ class ListSink:
 
 
 @dataclass
-class Bench:
+class Harness:
     """Everything a test of control looks at."""
 
     control: Control
@@ -43,10 +44,11 @@ class Bench:
     sink: ListSink
 
 
-def no_engine(ref: EngineRef) -> EngineInstall:
-    if ref.kind == "command":
-        return EngineInstall("command", None, (), Path("/"), managed=False)
-    raise GearshiftError(f"{ref} is not installed", hint=f"gearshift engine install {ref.kind}")
+def any_engine(ref: EngineRef) -> EngineInstall:
+    """Every engine but llama.cpp is installed."""
+    if ref.kind == "llama.cpp":
+        raise GearshiftError(f"{ref} is not installed", hint=f"gearshift engine install {ref.kind}")
+    return EngineInstall(ref.kind, "0.32.0", ("vllm", "serve"), Path("/opt/vllm"), managed=False)
 
 
 def settings_of(text: str) -> Settings:
@@ -63,24 +65,26 @@ models:
       b: {engine: command, command: [serve-b, "${port}"], memory: 10GiB}
 """
 
-BenchMaker = Callable[[str], Bench]
+
+class MakeControl(Protocol):
+    def __call__(self, text: str = TWO) -> Harness: ...
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[BenchMaker]:
+async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
     """Makes a control loop on a box with one 16 GiB device; every one is closed at the end."""
     async with AsyncExitStack() as stack:
 
-        def make(text: str = TWO) -> Bench:
-            memory = FakeMemory.with_gpus(1, 16 * 1024**3)
+        def build(text: str = TWO) -> Harness:
+            memory = FakeMemory.parse("1x16GiB")
             preparation = Preparation(
-                Ports(no_engine, read_model), devices=memory.devices(), env={}, logs=tmp_path, sleep_ram=64 * 1024**3
+                Ports(any_engine, read_model), devices=memory.devices(), env={}, logs=tmp_path, sleep_ram=64 * 1024**3
             )
             settings = settings_of(text)
             launcher, sink = FakeLauncher(), ListSink()
             means = Means(launcher, preparation, memory, sink, Journal())
             control = Control(settings, preparation.world(settings), means)
             stack.push_async_callback(control.close, drain_s=0.0)
-            return Bench(control, launcher, preparation, sink)
+            return Harness(control, launcher, preparation, sink)
 
-        yield make
+        yield build

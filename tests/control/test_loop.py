@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from control.conftest import TWO, BenchMaker, settings_of
+from control.conftest import TWO, MakeControl, settings_of
 from fakes.launcher import Script
 from gearshift.control import Control
 from gearshift.domain.errors import (
@@ -26,16 +26,16 @@ async def leased(control: Control, variant: str) -> Lease:
     return lease
 
 
-async def test_a_first_request_loads_the_variant_and_gets_its_endpoint(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_first_request_loads_the_variant_and_gets_its_endpoint(make: MakeControl) -> None:
+    it = make()
     lease = await leased(it.control, "m:a")
     assert it.launcher.launched == ["m:a"]
     assert lease.upstream.endpoint.port == it.launcher.child("m:a").spec.endpoint.port
     assert lease.load_s > 0
 
 
-async def test_a_request_on_a_ready_variant_has_its_lease_at_once(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_request_on_a_ready_variant_has_its_lease_at_once(make: MakeControl) -> None:
+    it = make()
     (await leased(it.control, "m:a")).release()
     ticket = it.control.request("m:a")
     lease = await ticket.wait(0)
@@ -43,8 +43,8 @@ async def test_a_request_on_a_ready_variant_has_its_lease_at_once(bench: BenchMa
     assert lease.load_s == 0
 
 
-async def test_a_swap_stops_the_old_variant_before_the_new_one_is_launched(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_swap_stops_the_old_variant_before_the_new_one_is_launched(make: MakeControl) -> None:
+    it = make()
     gate = asyncio.Event()
     it.launcher.scripts["m:a"] = Script(stop_gate=gate)
     (await leased(it.control, "m:a")).release()
@@ -56,8 +56,8 @@ async def test_a_swap_stops_the_old_variant_before_the_new_one_is_launched(bench
     assert it.launcher.launched == ["m:a", "m:b"]
 
 
-async def test_a_swap_is_recorded_with_who_left_for_it(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_swap_is_recorded_with_who_left_for_it(make: MakeControl) -> None:
+    it = make()
     (await leased(it.control, "m:a")).release()
     (await leased(it.control, "m:b")).release()
     first, second = it.sink.swaps
@@ -66,8 +66,8 @@ async def test_a_swap_is_recorded_with_who_left_for_it(bench: BenchMaker) -> Non
     assert second.total_s >= 0
 
 
-async def test_a_failed_load_tells_every_waiter_the_cause_and_stops_what_is_left(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_failed_load_tells_every_waiter_the_cause_and_stops_what_is_left(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(failure=Failure("out of memory", "cudaMalloc failed", "lower the context"))
     tickets = [it.control.request("m:a"), it.control.request("m:a")]
     for ticket in tickets:
@@ -78,8 +78,8 @@ async def test_a_failed_load_tells_every_waiter_the_cause_and_stops_what_is_left
     assert it.control.statuses()[0].failure == Failure("out of memory", "cudaMalloc failed", "lower the context")
 
 
-async def test_within_the_back_off_a_request_is_refused_with_the_known_cause(bench: BenchMaker) -> None:
-    it = bench()
+async def test_within_the_back_off_a_request_is_refused_with_the_known_cause(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(failure=Failure("bad file"))
     with pytest.raises(LoadFailedError):
         await it.control.request("m:a").wait(5)
@@ -90,8 +90,8 @@ async def test_within_the_back_off_a_request_is_refused_with_the_known_cause(ben
         it.control.request("m:a")
 
 
-async def test_an_insisting_request_overrides_the_back_off(bench: BenchMaker) -> None:
-    it = bench()
+async def test_an_insisting_request_overrides_the_back_off(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(failure=Failure("bad file"))
     with pytest.raises(LoadFailedError):
         await it.control.request("m:a").wait(5)
@@ -99,16 +99,16 @@ async def test_an_insisting_request_overrides_the_back_off(bench: BenchMaker) ->
     assert await it.control.request("m:a", insist=True).wait(5) is not None
 
 
-async def test_an_engines_death_revokes_its_leases_with_the_cause(bench: BenchMaker) -> None:
-    it = bench()
+async def test_an_engines_death_revokes_its_leases_with_the_cause(make: MakeControl) -> None:
+    it = make()
     lease = await leased(it.control, "m:a")
     it.launcher.child("m:a").die("killed by signal 9")
     async with asyncio.timeout(5):
         assert "killed by signal 9" in await lease.revoked()
 
 
-async def test_leaving_while_a_load_nobody_else_wants_is_under_way_lets_it_finish(bench: BenchMaker) -> None:
-    it = bench()
+async def test_leaving_while_a_load_nobody_else_wants_is_under_way_lets_it_finish(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(manual=True)
     ticket = it.control.request("m:a")
     await ticket.wait(0.02)
@@ -120,9 +120,9 @@ async def test_leaving_while_a_load_nobody_else_wants_is_under_way_lets_it_finis
 
 
 async def test_a_load_whose_last_waiter_left_is_cancelled_when_another_variant_wants_the_place(
-    bench: BenchMaker,
+    make: MakeControl,
 ) -> None:
-    it = bench()
+    it = make()
     it.launcher.scripts["m:a"] = Script(manual=True)
     first = it.control.request("m:a")
     await first.wait(0.02)
@@ -131,8 +131,8 @@ async def test_a_load_whose_last_waiter_left_is_cancelled_when_another_variant_w
     assert it.launcher.child("m:a").calls == ["ready", "stop 15.0"]
 
 
-async def test_a_stop_that_leaves_something_behind_is_told_to_whoever_wants_the_place(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_stop_that_leaves_something_behind_is_told_to_whoever_wants_the_place(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(leaves="pid 4711 (VLLM::Worker) still holds 9000 MiB")
     (await leased(it.control, "m:a")).release()
     with pytest.raises(LoadFailedError, match="4711"):
@@ -140,15 +140,15 @@ async def test_a_stop_that_leaves_something_behind_is_told_to_whoever_wants_the_
     it.launcher.child("m:a").script.leaves = None
 
 
-async def test_a_side_request_never_causes_a_load(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_side_request_never_causes_a_load(make: MakeControl) -> None:
+    it = make()
     with pytest.raises(NotResidentError):
         it.control.request("m:a", side=True)
     assert it.launcher.launched == []
 
 
-async def test_a_full_queue_refuses_with_a_time_to_come_back(bench: BenchMaker) -> None:
-    it = bench("models: {m: {variants: {a: {engine: command, command: [x], memory: 1GiB, queue_limit: 1}}}}")
+async def test_a_full_queue_refuses_with_a_time_to_come_back(make: MakeControl) -> None:
+    it = make("models: {m: {variants: {a: {engine: command, command: [x], memory: 1GiB, queue_limit: 1}}}}")
     it.launcher.scripts["m:a"] = Script(manual=True)
     it.control.request("m:a")
     with pytest.raises(QueueFullError) as caught:
@@ -156,15 +156,15 @@ async def test_a_full_queue_refuses_with_a_time_to_come_back(bench: BenchMaker) 
     assert caught.value.retry_after_s >= 1
 
 
-async def test_peek_shows_only_what_is_ready(bench: BenchMaker) -> None:
-    it = bench()
+async def test_peek_shows_only_what_is_ready(make: MakeControl) -> None:
+    it = make()
     assert it.control.peek("m:a") is None
     (await leased(it.control, "m:a")).release()
     assert it.control.peek("m:a") is not None
 
 
-async def test_a_keep_alive_line_says_place_and_stage(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_keep_alive_line_says_place_and_stage(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(manual=True)
     ticket = it.control.request("m:a")
     await ticket.wait(0.02)
@@ -173,8 +173,8 @@ async def test_a_keep_alive_line_says_place_and_stage(bench: BenchMaker) -> None
     assert second.progress == "queued, 1 ahead; starting"
 
 
-async def test_closing_refuses_waiters_revokes_leases_and_stops_every_engine(bench: BenchMaker) -> None:
-    it = bench()
+async def test_closing_refuses_waiters_revokes_leases_and_stops_every_engine(make: MakeControl) -> None:
+    it = make()
     lease = await leased(it.control, "m:a")
     waiting = it.control.request("m:b")
     await it.control.close(drain_s=0.0)
@@ -186,8 +186,8 @@ async def test_closing_refuses_waiters_revokes_leases_and_stops_every_engine(ben
         it.control.request("m:a")
 
 
-async def test_unload_stops_and_reports_what_is_left(bench: BenchMaker) -> None:
-    it = bench()
+async def test_unload_stops_and_reports_what_is_left(make: MakeControl) -> None:
+    it = make()
     it.launcher.scripts["m:a"] = Script(leaves="pid 12")
     (await leased(it.control, "m:a")).release()
     assert await it.control.unload("m:a") is Phase.FAILED
@@ -195,8 +195,8 @@ async def test_unload_stops_and_reports_what_is_left(bench: BenchMaker) -> None:
     assert await it.control.unload("m:a") is Phase.STOPPED
 
 
-async def test_a_configuration_with_a_changed_launch_restarts_it_once_its_streams_have_ended(bench: BenchMaker) -> None:
-    it = bench()
+async def test_a_configuration_with_a_changed_launch_restarts_it_once_its_streams_have_ended(make: MakeControl) -> None:
+    it = make()
     lease = await leased(it.control, "m:a")
     changed = settings_of(TWO.replace("serve-a", "serve-a2"))
     it.control.configure(changed, it.preparation.world(changed))
@@ -207,9 +207,9 @@ async def test_a_configuration_with_a_changed_launch_restarts_it_once_its_stream
     assert [child.spec.argv[0] for child in it.launcher.children] == ["serve-a", "serve-a2"]
 
 
-async def test_a_configuration_with_other_patience_leaves_the_engine_alone(bench: BenchMaker) -> None:
-    it = bench()
-    lease = await leased(it.control, "m:a")
+async def test_a_configuration_with_other_patience_leaves_the_engine_alone(make: MakeControl) -> None:
+    it = make()
+    await leased(it.control, "m:a")
     changed = settings_of(TWO.replace("max_wait: 60s", "max_wait: 5s"))
     it.control.configure(changed, it.preparation.world(changed))
     assert it.control.phase("m:a") is Phase.READY
@@ -217,16 +217,16 @@ async def test_a_configuration_with_other_patience_leaves_the_engine_alone(bench
     assert it.launcher.launched == ["m:a"]
 
 
-async def test_a_sleeping_variant_is_woken_and_one_that_will_not_wake_is_started_cold(bench: BenchMaker) -> None:
+async def test_a_sleeping_variant_is_woken_and_one_that_will_not_wake_is_started_cold(make: MakeControl) -> None:
     text = """
 defaults: {min_resident: 0s}
 models:
   m:
     variants:
-      a: {engine: command, command: [x], memory: 10GiB, sleep: {level: 1}}
-      b: {engine: command, command: [y], memory: 10GiB}
+      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
+      b: {engine: vllm, weights: org/b, memory: 10GiB}
 """
-    it = bench(text)
+    it = make(text)
     for variant in ("m:a", "m:b", "m:a"):
         (await leased(it.control, variant)).release()
     assert it.launcher.launched == ["m:a", "m:b"]
@@ -235,3 +235,17 @@ models:
     for variant in ("m:b", "m:a"):
         (await leased(it.control, variant)).release()
     assert it.launcher.launched == ["m:a", "m:b", "m:b", "m:a"]
+
+
+async def test_an_engine_that_is_not_installed_is_told_to_the_client_with_the_way_to_get_it(make: MakeControl) -> None:
+    it = make("models: {m: {variants: {a: {engine: llama.cpp, weights: org/x}}}}")
+    with pytest.raises(LoadFailedError, match="not installed") as caught:
+        await it.control.request("m:a").wait(5)
+    assert caught.value.hint == "gearshift engine install llama.cpp"
+    assert it.launcher.launched == []
+
+
+async def test_a_gpu_that_is_not_here_is_told_with_what_is(make: MakeControl) -> None:
+    it = make("models: {m: {variants: {a: {engine: command, command: [x], gpus: [7], memory: 1GiB}}}}")
+    with pytest.raises(LoadFailedError, match="GPU 7"):
+        await it.control.request("m:a").wait(5)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ async def tour(url: str, admin_socket: Path, variants: Sequence[str], tell: Call
             tell(f"asking {MODEL}:{name} (a swap, then one streamed answer)")
             legs.append(await _ask(client, url, f"{MODEL}:{name}"))
     swaps = await _swaps(admin_socket, len([leg for leg in legs if leg.ok]))
-    return [_with_swap(leg, swaps) for leg in legs]
+    return _with_swaps(legs, swaps)
 
 
 async def _ask(client: aiohttp.ClientSession, url: str, variant: str) -> Leg:
@@ -94,22 +94,27 @@ def _content(event: Mapping[str, Any]) -> str:
     return delta.get("content") or delta.get("reasoning_content") or ""
 
 
-async def _swaps(admin_socket: Path, expected: int) -> dict[str, Mapping[str, Any]]:
-    """The swap.done events by variant; fewer than expected when the server does not tell them in time."""
-    found: dict[str, Mapping[str, Any]] = {}
+async def _swaps(admin_socket: Path, expected: int) -> list[Mapping[str, Any]]:
+    """The swap.done events in order; fewer than expected when the server does not tell them in time."""
+    found: list[Mapping[str, Any]] = []
     connector = aiohttp.UnixConnector(str(admin_socket))
     try:
-        async with asyncio.timeout(EVENTS_S), aiohttp.ClientSession(connector=connector) as client:
-            async with client.get("http://gearshift/api/v1/events", params={"after": "0"}) as answer:
-                async for event in _events(answer.content):
-                    if event.get("kind") == "swap.done":
-                        found[event["data"]["variant"]] = event["data"]
-                    if len(found) >= expected:
-                        break
+        async with (
+            asyncio.timeout(EVENTS_S),
+            aiohttp.ClientSession(connector=connector) as client,
+            client.get("http://gearshift/api/v1/events", params={"after": "0"}) as answer,
+        ):
+            async for event in _events(answer.content):
+                if event.get("kind") == "swap.done":
+                    found.append(event["data"])
+                if len(found) >= expected:
+                    break
     except TimeoutError:
         return found
     return found
 
 
-def _with_swap(leg: Leg, swaps: Mapping[str, Mapping[str, Any]]) -> Leg:
-    return Leg(leg.variant, leg.answer_s, leg.decode_tok_s, leg.tokens, leg.text, leg.error, swaps.get(leg.variant, {}))
+def _with_swaps(legs: Sequence[Leg], swaps: Sequence[Mapping[str, Any]]) -> list[Leg]:
+    """Each leg with the swap it caused: both are in order, and a leg may be missing its own."""
+    left = list(swaps)
+    return [replace(leg, swap=left.pop(0)) if left and left[0]["variant"] == leg.variant else leg for leg in legs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Mapping
@@ -19,10 +18,10 @@ from gearshift.app.faces import Faces
 from gearshift.app.listeners import bind_admin, bind_tcp, serving
 from gearshift.app.logs import configure_logs
 from gearshift.app.notify import notify
-from gearshift.artifacts import read_model
-from gearshift.config import LoadedConfig, load_config, parse_listen
+from gearshift.artifacts.model import read_model
+from gearshift.config import LoadedConfig, load_config
+from gearshift.config.listen import listen_address
 from gearshift.control import Control, Jobs, Journal, Means, Ports, Preparation, Reloading, ServerAdmin
-from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.settings import Settings
 from gearshift.gateway import create_gateway
@@ -53,7 +52,7 @@ def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedCon
     loaded = load_config(config, env)
     if listen is None:
         return loaded
-    host, port = parse_listen(listen)
+    host, port = listen_address(listen)
     return replace(loaded, settings=replace(loaded.settings, host=host, port=port))
 
 
@@ -142,8 +141,8 @@ class Server:
         local = create_admin(admin, lambda: control.settings, remote=False)
         admin_socket = bind_admin(self._paths.admin_socket)
         stack.callback(self._paths.admin_socket.unlink, missing_ok=True)
-        await stack.enter_async_context(serving(uvicorn_config(Faces(gateway, remote)), listener))
-        await stack.enter_async_context(serving(uvicorn_config(local), admin_socket))
+        await stack.enter_async_context(serving(uvicorn_config(Faces(gateway, remote), control.settings), listener))
+        await stack.enter_async_context(serving(uvicorn_config(local, control.settings), admin_socket))
 
     def _signals(self, reloading: Reloading) -> None:
         loop = asyncio.get_running_loop()
@@ -193,6 +192,3 @@ def _url(listener: socket.socket) -> str:
 
 def _told(reaped: object) -> dict[str, object]:
     return {"process": str(reaped)}
-
-
-__all__ = ["GearshiftError", "os", "serve"]

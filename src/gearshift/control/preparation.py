@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gearshift import engines
-from gearshift.artifacts import ModelFacts
+from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import EngineRef, Filters, Timing, Variant
-from gearshift.planner import Plan, plan_variant
+from gearshift.planner.ledger import Plan
+from gearshift.planner.planning import plan_variant
 from gearshift.scheduler import Constraint, Profile, World
 
 
