@@ -49,7 +49,7 @@ class LoadFailed:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A ready engine died or stopped answering. Its leases are over."""
+    """A ready engine died or stopped answering: its leases are over, without a Revoke. Or a sleeping one died."""
 
     variant: str
     failure: Failure
@@ -80,14 +80,14 @@ class Slept:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """An operator wants it stopped once its leases have ended."""
+    """An operator wants it stopped once its leases have ended. Who waits for it is refused."""
 
     variant: str
 
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """A new configuration. Variants whose profile differs are restarted once idle; the rest are untouched."""
+    """A new configuration. Variants with another launch or other devices are restarted once idle; streams live on."""
 
     world: World
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gearshift.scheduler.profile import World
@@ -15,6 +15,8 @@ class Tenant:
     id: str
     devices: frozenset[str]
     held: Mapping[str, int] | None  # bytes by device; None = unknown
+    asleep: bool = False  # groups speak of residents, and a sleeper is none: only its bytes count
+    fixed: bool = False  # cannot leave, because its stop failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,13 @@ class Verdict:
 
 
 def may_share(world: World, one: Tenant, other: Tenant) -> bool:
-    """Whether two tenants may be resident together as far as groups and unknown sizes go (memory apart)."""
-    together = [group for group in world.constraints if {one.id, other.id} <= group.members]
-    if any(group.swap for group in together):
-        return False
-    if together:
+    """Whether two tenants may hold devices together as far as groups and unknown sizes go (known bytes apart)."""
+    pair = {one.id, other.id}
+    together = [group for group in world.constraints if pair <= group.members]
+    if together and not any(group.swap for group in together):
         return True
-    for group in world.constraints:
-        if group.exclusive and len({one.id, other.id} & group.members) == 1:
-            return False
+    if not (one.asleep or other.asleep) and (together or _excluded(world, one, other)):
+        return False
     unknown = one.held is None or other.held is None
     return not (unknown and one.devices & other.devices)
 
@@ -45,51 +45,64 @@ def victims(world: World, newcomer: Tenant, residents: Sequence[Tenant]) -> Verd
     ``residents`` come in the order in which they would rather be given up (idle and least recently used first). Those
     that groups or unknown sizes forbid leave in any case; of the others as few as make the bytes fit, from the front.
     """
-    keep = _persistent(world)
     must = [tenant for tenant in residents if not may_share(world, newcomer, tenant)]
-    blocked = tuple(tenant.id for tenant in must if tenant.id in keep)
+    blocked = tuple(tenant.id for tenant in must if stays(world, tenant, newcomer))
     if blocked:
         return Verdict(blocked_by=blocked)
-    staying = [tenant for tenant in residents if tenant not in must]
-    leaving = _make_room(world, newcomer, staying, keep)
+    counted = [tenant for tenant in residents if tenant not in must and not _declared(world, newcomer, tenant)]
+    leaving = _fewest(world, newcomer, counted)
     if leaving is None:
-        holders = tuple(tenant.id for tenant in staying if tenant.id in keep and tenant.devices & newcomer.devices)
+        rivals = [tenant for tenant in counted if tenant.devices & newcomer.devices]
+        holders = tuple(tenant.id for tenant in rivals if stays(world, tenant, newcomer))
         if holders:
             return Verdict(blocked_by=holders)
-        # It does not fit on empty devices by its plan: give it all of them and let the engine say what it lacks.
-        leaving = [tenant for tenant in staying if tenant.devices & newcomer.devices]
+        leaving = rivals  # by its plan it fits nowhere: give it all of its devices and let the engine say what it lacks
     return Verdict(victims=tuple(tenant.id for tenant in [*must, *leaving]))
 
 
-def _persistent(world: World) -> frozenset[str]:
-    return frozenset(member for group in world.constraints if group.persistent for member in group.members)
+def stays(world: World, tenant: Tenant, newcomer: Tenant) -> bool:
+    """Whether a tenant cannot be made to leave for this newcomer. Members of one persistent group may swap."""
+    return tenant.fixed or _persists(world, tenant.id, newcomer.id)
 
 
-def _make_room(world: World, newcomer: Tenant, staying: Sequence[Tenant], keep: Collection[str]) -> list[Tenant] | None:
-    """The fewest of ``staying``, from the front, whose leaving makes the newcomer's bytes fit; None if none do."""
-    if newcomer.held is None:
-        return []
-    declared = [tenant for tenant in staying if _declared_together(world, newcomer, tenant)]
-    counted = [tenant for tenant in staying if tenant not in declared]
-    leaving: list[Tenant] = []
-    for tenant in counted:
-        if _fits(world, newcomer, [other for other in counted if other not in leaving]):
-            break
-        if tenant.id not in keep and tenant.devices & newcomer.devices:
-            leaving.append(tenant)
-    remaining = [tenant for tenant in counted if tenant not in leaving]
-    if not _fits(world, newcomer, remaining):
-        return None
-    for tenant in list(leaving):  # give back those whose leaving turned out not to matter
-        if _fits(world, newcomer, [*remaining, tenant]):
-            remaining.append(tenant)
-            leaving.remove(tenant)
-    return leaving
+def _persists(world: World, kept: str, against: str) -> bool:
+    return any(
+        group.persistent and kept in group.members and against not in group.members for group in world.constraints
+    )
 
 
-def _declared_together(world: World, one: Tenant, other: Tenant) -> bool:
+def _excluded(world: World, one: Tenant, other: Tenant) -> bool:
+    """An exclusive group keeps everybody else off the box, except whom another group made persistent."""
+    return any(
+        group.exclusive and inside.id in group.members and outside.id not in group.members
+        for inside, outside in ((one, other), (other, one))
+        if not _persists(world, outside.id, inside.id)
+        for group in world.constraints
+    )
+
+
+def _declared(world: World, one: Tenant, other: Tenant) -> bool:
     """A group without swapping says that its members fit, whatever the figures say."""
     return any(not group.swap and {one.id, other.id} <= group.members for group in world.constraints)
+
+
+def _fewest(world: World, newcomer: Tenant, counted: Sequence[Tenant]) -> list[Tenant] | None:
+    """The fewest of ``counted``, from the front, whose leaving makes the newcomer's bytes fit; None if none do."""
+    if newcomer.held is None:
+        return []
+    staying, leaving = list(counted), list[Tenant]()
+    for tenant in counted:
+        if _fits(world, newcomer, staying):
+            break
+        if tenant.devices & newcomer.devices and not stays(world, tenant, newcomer):
+            staying.remove(tenant)
+            leaving.append(tenant)
+    if not _fits(world, newcomer, staying):
+        return None
+    for tenant in reversed(leaving):  # spare those whose leaving turned out not to matter, the dearest first
+        if _fits(world, newcomer, [*staying, tenant]):
+            staying.append(tenant)
+    return [tenant for tenant in leaving if tenant not in staying]
 
 
 def _fits(world: World, newcomer: Tenant, residents: Sequence[Tenant]) -> bool:

@@ -32,7 +32,6 @@ from gearshift.scheduler.profile import Profile, World
 from gearshift.scheduler.slot import RESTARTS, Phase, Slot, Waiter
 from gearshift.scheduler.turns import Settlement
 
-STUCK_RETRY_S = 5.0  # before a stop that left something behind is tried again
 DRAIN_OVER = "its variant had to make room and the drain time was over"
 
 
@@ -45,6 +44,7 @@ class Scheduler:
         self._where: dict[int, str] = {}  # ticket -> variant, while it waits or holds a lease
         self._made_room: dict[str, tuple[str, ...]] = {}  # who left for whom, until the newcomer starts
         self._closing = False
+        self._calm = True  # nobody's turn is open: until it is, a lease coming or going changes nothing else
         self.wake_at: float | None = None
         self._handlers: Mapping[type[Any], Callable[[Any, float], list[Effect]]] = {
             Arrive: self._arrive,
@@ -72,8 +72,11 @@ class Scheduler:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at time ``now`` (seconds, any monotonic origin) and say what has to be done for it."""
-        effects = self._handlers[type(event)](event, now)
-        effects.extend(self._settle(now))
+        # What time has made due comes before an event that was delivered late: it must not slip in a lease.
+        effects = self._settle(now) if self.wake_at is not None and self.wake_at <= now else []
+        served = self._served_by(event)
+        effects.extend(self._handlers[type(event)](event, now))
+        effects.extend(self._serve(served, now) if served is not None else self._settle(now))
         return effects
 
     def ahead(self, ticket: int) -> int | None:
@@ -93,7 +96,7 @@ class Scheduler:
             return [Refuse(event.ticket, slot.id, "not_resident", retry_after_s=slot.load_estimate_s)]
         if event.insist:
             slot.retry_at, slot.failures = now, 0
-        if slot.phase is Phase.FAILED and now < slot.retry_at and not slot.restart:
+        if slot.backing_off(now):
             return [Refuse(event.ticket, slot.id, "load_failed", slot.failure, slot.retry_at - now)]
         if len(slot.queue) >= slot.profile.queue_limit and not event.insist:
             return [Refuse(event.ticket, slot.id, "queue_full", retry_after_s=self._patience(slot, now))]
@@ -113,8 +116,7 @@ class Scheduler:
         return []
 
     def _ready(self, event: Ready, now: float) -> list[Effect]:
-        slot = self._slots[event.variant]
-        if slot.phase is not Phase.LOADING:
+        if (slot := self._found(event.variant, Phase.LOADING)) is None:
             return []  # cancelled meanwhile; its stop is under way
         slot.move(Phase.READY, now)
         slot.ready_at = slot.used_at = now
@@ -124,49 +126,45 @@ class Scheduler:
         return []
 
     def _load_failed(self, event: LoadFailed, now: float) -> list[Effect]:
-        slot = self._slots[event.variant]
-        if slot.phase is not Phase.LOADING:
+        if (slot := self._found(event.variant, Phase.LOADING)) is None:
             return []
         slot.note_failure(event.failure, now)
         slot.restart = False
         return [*self._refuse_all(slot, "load_failed", event.failure, now), *turns.stop(slot, now)]
 
     def _died(self, event: Died, now: float) -> list[Effect]:
-        slot = self._slots[event.variant]
-        if slot.phase not in (Phase.READY, Phase.DRAINING):
+        if (slot := self._found(event.variant, Phase.SLEEPING)) is not None:
+            return turns.stop(
+                slot, now
+            )  # nobody was served by it: what is left is cleared away, the next start is cold
+        if (slot := self._found(event.variant, Phase.READY, Phase.DRAINING)) is None:
             return []
         slot.note_failure(event.failure, now)
         self._drop_leases(slot)
-        slot.restart = slot.failures <= RESTARTS and not slot.leave_after_drain and not self._closing
-        effects = [] if slot.restart else self._refuse_all(slot, "load_failed", event.failure, now)
+        given_up = slot.failures > RESTARTS and slot.next_profile is None
+        slot.restart = (slot.restart or slot.phase is Phase.READY) and not given_up
+        effects = self._refuse_all(slot, "load_failed", event.failure, now) if given_up else []
         return [*effects, *turns.stop(slot, now)]
 
     def _stopped(self, event: Stopped, now: float) -> list[Effect]:
-        slot = self._slots[event.variant]
-        if slot.phase is not Phase.STOPPING:
+        if (slot := self._found(event.variant, Phase.STOPPING)) is None:
             return []
-        if slot.stuck:
-            slot.failure = None  # what was left is gone
+        slot.end_life()
         slot.move(Phase.FAILED if slot.failure else Phase.STOPPED, now)
-        slot.stuck = slot.sleep_next = slot.leave_after_drain = False
-        if slot.next_profile is not None:
-            slot.profile, slot.next_profile = slot.next_profile, None
-            slot.load_s = slot.held = None
         if slot.removed:
             del self._slots[slot.id]
         return []
 
     def _stop_failed(self, event: StopFailed, now: float) -> list[Effect]:
-        slot = self._slots[event.variant]
-        if slot.phase is not Phase.STOPPING:
+        if (slot := self._found(event.variant, Phase.STOPPING)) is None:
             return []
         slot.move(Phase.FAILED, now)
-        slot.stuck, slot.failure, slot.retry_at, slot.restart = True, event.failure, now + STUCK_RETRY_S, False
+        slot.note_stuck(event.failure, now)
+        slot.restart = slot.sleep_next = False
         return self._refuse_all(slot, "load_failed", event.failure, now)
 
     def _slept(self, event: Slept, now: float) -> list[Effect]:
-        slot = self._slots[event.variant]
-        if slot.phase is not Phase.STOPPING:
+        if (slot := self._found(event.variant, Phase.STOPPING)) is None:
             return []
         slot.sleep_next = False
         slot.move(Phase.SLEEPING, now)
@@ -178,10 +176,11 @@ class Scheduler:
         if slot is None:
             return []
         slot.restart = False
+        effects = self._refuse_all(slot, "draining", None, now)  # else they would load it again at once
         if slot.phase is Phase.FAILED and not slot.stuck:
             slot.failure, slot.failures = None, 0
             slot.move(Phase.STOPPED, now)
-        return self._give_up(slot, now)
+        return [*effects, *self._give_up(slot, now)]
 
     def _configure(self, event: Configure, now: float) -> list[Effect]:
         self._world = event.world
@@ -209,42 +208,79 @@ class Scheduler:
 
     # -- after every event -----------------------------------------------------------------------------------------
 
-    def _settle(self, now: float) -> list[Effect]:
-        """Bring leases, turns, drains and idle unloads up to date with whatever just changed."""
-        effects = self._grant(now)
-        settlement = Settlement(self._world, self._slots, self._made_room, now)
-        effects.extend(settlement.take_turns())
-        for slot, failure in settlement.blocked:
-            effects.extend(self._refuse_all(slot, "blocked", failure, now))
-        effects.extend(self._drain(settlement))
-        if settlement.resumed:
-            effects.extend(self._grant(now))
-        effects.extend(settlement.unload_idle())
-        self.wake_at = settlement.wake_at
+    def _served_by(self, event: Event) -> Slot | None:
+        """The only slot that a lease coming or going can change; None where it may be anybody's turn."""
+        if not self._calm:
+            return None
+        if isinstance(event, Arrive):
+            slot = self._slots.get(event.variant)
+        else:
+            slot = self._slots.get(self._where.get(event.ticket, "")) if isinstance(event, Leave) else None
+        return slot if slot is not None and slot.phase in (Phase.READY, Phase.LOADING) else None
+
+    def _serve(self, slot: Slot, now: float) -> list[Effect]:
+        """The hot path: what `_settle` would do where nobody waits for a turn, without a look at the other slots."""
+        effects = self._grant(slot, now)
+        patience = slot.profile.unload_after_s
+        if slot.phase is Phase.READY and slot.idle and patience is not None:
+            unload_at = slot.used_at + patience
+            if unload_at <= now:
+                return [*effects, *self._settle(now)]
+            self.wake_at = unload_at if self.wake_at is None else min(self.wake_at, unload_at)
         return effects
 
-    def _grant(self, now: float) -> list[Effect]:
+    def _settle(self, now: float) -> list[Effect]:
+        """Bring leases, turns, drains and idle unloads up to date with whatever just changed."""
+        effects = self._grant_all(now)  # first: who has just become ready serves before it can be told to drain
+        settlement = Settlement(self._world, self._slots, self._made_room, now)
+        if not self._closing:  # its last stop was tried by the shutdown
+            effects.extend(settlement.retry_stuck())
+        effects.extend(settlement.take_turns())
+        for blocked in settlement.blocked:
+            retry_after = max(0.0, blocked.until - now) if blocked.until is not None else None
+            effects.extend(self._refuse(blocked.slot, blocked.slot.queue, "blocked", blocked.failure, retry_after))
+        effects.extend(self._drain(settlement))
+        effects.extend(self._refuse_stranded())
+        if settlement.resumed:
+            effects.extend(self._grant_all(now))
+        effects.extend(settlement.unload_idle())
+        self.wake_at = settlement.wake_at
+        self._calm = all(slot.calm for slot in self._slots.values())
+        return effects
+
+    def _grant_all(self, now: float) -> list[Effect]:
+        return [effect for slot in self._slots.values() if slot.queue for effect in self._grant(slot, now)]
+
+    def _grant(self, slot: Slot, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for slot in self._slots.values():
-            while waiter := slot.grantable():
-                slot.queue.pop(0)
-                slot.leases[waiter.ticket] = waiter.exclusive
-                slot.used_at = now
-                effects.append(Grant(waiter.ticket, slot.id))
+        while waiter := slot.grantable():
+            slot.queue.pop(0)
+            slot.leases[waiter.ticket] = waiter.exclusive
+            slot.used_at = now
+            effects.append(Grant(waiter.ticket, slot.id))
         return effects
 
     def _drain(self, settlement: Settlement) -> list[Effect]:
-        """Leave where the last lease ended; take back what is overdue; side requests never wait for a swap."""
+        """Leave where the last lease ended; take back what is overdue."""
         effects: list[Effect] = []
         for slot in self._slots.values():
             if slot.phase is not Phase.DRAINING:
                 continue
-            effects.extend(self._refuse_side(slot))
             if settlement.overdue(slot):
                 effects.extend(Revoke(ticket, slot.id, DRAIN_OVER) for ticket in slot.leases)
                 self._drop_leases(slot)
             if not slot.leases:
                 effects.extend(settlement.leave(slot))
+        return effects
+
+    def _refuse_stranded(self) -> list[Effect]:
+        """Side requests never cause a swap, so they do not wait where one would have to come first."""
+        effects: list[Effect] = []
+        for slot in self._slots.values():
+            coming = slot.phase in (Phase.READY, Phase.LOADING) or (slot.restart and slot.phase is not Phase.DRAINING)
+            if slot.queue and not coming:
+                side = [waiter for waiter in slot.queue if waiter.side]
+                effects.extend(self._refuse(slot, side, "not_resident", None, slot.load_estimate_s))
         return effects
 
     # -- parts -----------------------------------------------------------------------------------------------------
@@ -258,27 +294,29 @@ class Scheduler:
                 del self._slots[slot.id]
             return effects
         slot.removed = False
-        if profile.launch == slot.profile.launch:
+        if (profile.launch, profile.devices) == (slot.profile.launch, slot.profile.devices):
             slot.profile, slot.next_profile = profile, None
             return []
-        slot.failure, slot.failures, slot.retry_at = (None, 0, now) if not slot.stuck else (slot.failure, 0, now)
         if not slot.holding:
-            slot.profile, slot.load_s, slot.held = profile, None, None
+            slot.take_profile(profile)
             if slot.phase is Phase.FAILED:
                 slot.move(Phase.STOPPED, now)
             return []
-        slot.next_profile = profile
-        return self._give_up(slot, now, keep_waiters=True)
+        slot.next_profile, slot.retry_at = profile, now
+        slot.restart = slot.restart or slot.phase in (Phase.READY, Phase.LOADING)
+        return self._give_up(slot, now)
 
-    def _give_up(self, slot: Slot, now: float, *, keep_waiters: bool = False) -> list[Effect]:
+    def _found(self, variant: str, *phases: Phase) -> Slot | None:
+        """The slot an engine's event speaks of; None when the event is of an earlier life and means nothing now."""
+        slot = self._slots.get(variant)
+        return slot if slot is not None and slot.phase in phases else None
+
+    def _give_up(self, slot: Slot, now: float) -> list[Effect]:
         """Make a slot leave for a reason that cannot be taken back: unload, removal, new launch, shutdown."""
         if slot.phase in (Phase.READY, Phase.DRAINING):
             turns.drain(slot, now)
             slot.leave_after_drain = True
             return []
-        if slot.phase is Phase.LOADING:
-            refused = [] if keep_waiters else self._refuse_all(slot, "draining", None, now)
-            return [*refused, *turns.stop(slot, now)]
         if slot.phase is Phase.STOPPING:
             slot.leave_after_drain = True  # a falling asleep under way ends in a stop
             return []
@@ -286,18 +324,15 @@ class Scheduler:
 
     def _refuse_all(self, slot: Slot, reason: Refusal, failure: Failure | None, now: float) -> list[Effect]:
         retry_after = max(0.0, slot.retry_at - now) if failure else None
-        return self._refuse(slot, list(slot.queue), reason, failure, retry_after)
-
-    def _refuse_side(self, slot: Slot) -> list[Effect]:
-        side = [waiter for waiter in slot.queue if waiter.side]
-        return self._refuse(slot, side, "not_resident", None, slot.load_estimate_s)
+        return self._refuse(slot, slot.queue, reason, failure, retry_after)
 
     def _refuse(
         self, slot: Slot, waiters: list[Waiter], reason: Refusal, failure: Failure | None, retry_after_s: float | None
     ) -> list[Effect]:
-        for waiter in waiters:
-            slot.queue.remove(waiter)
-            del self._where[waiter.ticket]
+        refused = {waiter.ticket for waiter in waiters}
+        slot.queue = [waiter for waiter in slot.queue if waiter.ticket not in refused]
+        for ticket in refused:
+            del self._where[ticket]
         return [Refuse(waiter.ticket, slot.id, reason, failure, retry_after_s) for waiter in waiters]
 
     def _drop_leases(self, slot: Slot) -> None:

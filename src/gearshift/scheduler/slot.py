@@ -5,10 +5,10 @@ The phases, who moves between them, and why:
 stopped  -> loading                 a waiter, and room
 loading  -> ready | stopping        the engine said so | cancelled or failed
 ready    -> draining | stopping     somebody else's turn, an unload, a new configuration | idle, or it died
-draining -> ready | stopping        nobody wants its place any more | its last lease ended
+draining -> ready | stopping        nobody wants its place any more | its last lease ended, or it died
 stopping -> stopped | failed | sleeping
-sleeping -> loading | stopping      a waiter | its residue is in the way
-failed   -> loading | stopping      a waiter after the back-off | what is left is tried again
+sleeping -> loading | stopping      a waiter | its residue is in the way, an unload, or it died
+failed   -> loading | stopping | stopped    a waiter after the back-off | what is left is tried again | forgiven
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Phase(StrEnum):
 
 # Phases in which a variant holds its devices. A failed one holds them only if its stop could not be verified.
 HOLDING = frozenset({Phase.LOADING, Phase.READY, Phase.SLEEPING, Phase.DRAINING, Phase.STOPPING})
+RESTING = frozenset({Phase.STOPPED, Phase.SLEEPING, Phase.FAILED})
 
 LEGAL: Mapping[Phase, frozenset[Phase]] = {
     Phase.STOPPED: frozenset({Phase.LOADING}),
@@ -47,6 +48,7 @@ LEGAL: Mapping[Phase, frozenset[Phase]] = {
 }
 
 BACKOFF_S = (2.0, 10.0, 60.0, 300.0)  # before the next try after the 1st, 2nd, ... failure in a row
+STUCK_RETRY_S = (5.0, 15.0, 60.0)  # before a stop that left something behind is tried again
 HEALTHY_S = 60.0  # ready for so long: earlier failures are forgotten
 RESTARTS = 3  # deaths in a row after which a ready engine is no longer restarted by itself
 
@@ -73,6 +75,7 @@ class Slot:
     ready_at: float = 0.0
     used_at: float = 0.0  # last time a lease was granted or ended
     drain_from: float = 0.0
+    turn_ended: float = float("-inf")  # when it last ceased to be ready: its waiters queue up anew behind the others
     leave_after_drain: bool = False  # an unload, a shutdown or a new configuration: draining cannot be taken back
     sleep_next: bool = False  # the stop under way is a falling asleep
     held: Mapping[str, int] | None = None  # bytes by device, measured while ready; kept as the better plan
@@ -81,8 +84,10 @@ class Slot:
     failure: Failure | None = None
     failures: int = 0  # in a row
     retry_at: float = 0.0
-    restart: bool = False  # it died while ready: bring it back after the back-off even without a waiter
+    restart: bool = False  # it was resident: bring it back, even without a waiter, while its room is free
     stuck: bool = False  # its stop could not be verified: it still holds its devices
+    stuck_stops: int = 0  # stops in a row that could not be verified
+    earlier_failure: Failure | None = None  # why it was stopped, while ``failure`` says why the stop failed
     next_profile: Profile | None = None  # takes over once this life is over
     removed: bool = False  # gone from the configuration: forgotten once stopped
 
@@ -104,6 +109,13 @@ class Slot:
         return next((waiter for waiter in self.queue if not waiter.side), None)
 
     @property
+    def calm(self) -> bool:
+        """Whether nothing but a lease can change for it without an event of its own: nobody's turn depends on it."""
+        if self.phase in RESTING:
+            return not (self.queue or self.restart or self.stuck)
+        return self.phase is not Phase.DRAINING
+
+    @property
     def load_estimate_s(self) -> float:
         return self.load_s if self.load_s is not None else self.profile.load_estimate_s
 
@@ -112,6 +124,8 @@ class Slot:
         if phase not in LEGAL[self.phase]:
             msg = f"{self.id} cannot go from {self.phase} to {phase}"
             raise ValueError(msg)
+        if self.phase is Phase.READY:
+            self.turn_ended = now
         self.phase, self.since = phase, now
 
     def grantable(self) -> Waiter | None:
@@ -123,10 +137,42 @@ class Slot:
             return head if not self.leases else None
         return head if len(self.leases) < self.profile.max_inflight else None
 
+    def backing_off(self, now: float) -> bool:
+        """Whether a request could only wait for a try that is not due: told the cause at once, it can do better."""
+        down = self.phase is Phase.FAILED or (self.phase is Phase.STOPPING and self.failure is not None)
+        return down and now < self.retry_at and not self.restart
+
     def note_failure(self, failure: Failure, now: float) -> None:
         """Count a failure in a row and set the time before which no new try is made."""
-        if self.phase is Phase.READY and now - self.ready_at >= HEALTHY_S:
-            self.failures = 0
+        self.forget_failures_if_healthy(now)
         self.failure = failure
         self.retry_at = now + BACKOFF_S[min(self.failures, len(BACKOFF_S) - 1)]
         self.failures += 1
+
+    def note_stuck(self, failure: Failure, now: float) -> None:
+        """Its stop left something behind, which keeps its devices until a later stop finds nothing."""
+        if not self.stuck:
+            self.earlier_failure = self.failure
+        self.stuck, self.failure = True, failure
+        self.retry_at = now + STUCK_RETRY_S[min(self.stuck_stops, len(STUCK_RETRY_S) - 1)]
+        self.stuck_stops += 1
+
+    def end_life(self) -> None:
+        """Nothing of its engine is left: forget what belonged to that life, take the profile that waited for it."""
+        if self.stuck:
+            self.failure = self.earlier_failure
+        self.stuck = self.sleep_next = self.leave_after_drain = False
+        self.stuck_stops, self.earlier_failure = 0, None
+        if self.next_profile is not None:
+            self.take_profile(self.next_profile)
+
+    def take_profile(self, profile: Profile) -> None:
+        """Become another launch: what was measured of the old one, and its failures, say nothing of it."""
+        self.profile, self.next_profile = profile, None
+        self.load_s = self.held = self.held_asleep = self.failure = None
+        self.failures = 0
+
+    def forget_failures_if_healthy(self, now: float) -> None:
+        """Failures count in a row only: a good while of being ready ends the row."""
+        if self.phase in (Phase.READY, Phase.DRAINING) and now - self.ready_at >= HEALTHY_S:
+            self.failures = 0

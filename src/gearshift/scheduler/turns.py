@@ -1,23 +1,22 @@
 """Whose turn it is: who may start now, who has to make room for it and when, who has been idle long enough.
 
-A `Settlement` looks at all slots once, oldest waiter first. What an older waiter needs is claimed, so that a younger
-one may overtake it only where it takes nothing from it.
+A `Settlement` looks at all slots once, in the order in which their waiters began to wait. What an earlier one needs is
+claimed, so that a later one may overtake it only where it takes nothing from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gearshift.domain.errors import Failure
 from gearshift.scheduler.events import Effect, SleepVariant, Start, Stop, Wake
 from gearshift.scheduler.fit import Tenant, victims
 from gearshift.scheduler.profile import World
-from gearshift.scheduler.slot import Phase, Slot
+from gearshift.scheduler.slot import RESTING, Phase, Slot
 
-RESTING = frozenset({Phase.STOPPED, Phase.SLEEPING, Phase.FAILED})
-
-# The order in which tenants are given up: those already leaving first, busy ones last.
-_GIVE_UP = {Phase.STOPPING: 0, Phase.DRAINING: 1, Phase.FAILED: 2, Phase.SLEEPING: 3, Phase.LOADING: 4, Phase.READY: 5}
+NEVER = float("inf")
+UNKNOWN_SIZE = "give it a `memory` figure, unload what holds its devices, or change the group that keeps it resident"
 
 
 def stop(slot: Slot, now: float) -> list[Effect]:
@@ -34,6 +33,25 @@ def drain(slot: Slot, now: float) -> None:
         slot.drain_from = now
 
 
+@dataclass(slots=True)
+class Claim:
+    """The place that a waiting slot needs and does not have yet; nobody later may take it."""
+
+    slot: Slot
+    newcomer: Tenant
+    leaving: list[Slot]
+    due: float  # when busy tenants must begin to drain: the patience of its own waiter, or of one who waits behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A slot whose waiters can only be refused: its place is held for good, or at least to ``until``."""
+
+    slot: Slot
+    failure: Failure
+    until: float | None
+
+
 class Settlement:
     """One look at every slot at one moment."""
 
@@ -44,17 +62,20 @@ class Settlement:
         self._slots = slots
         self._made_room = made_room
         self._now = now
-        self._unwanted: set[str] = set()  # whose place somebody waits for
-        self.blocked: list[tuple[Slot, Failure]] = []  # waiters that can only be refused
+        self._claims: dict[str, Claim] = {}
+        self.blocked: list[Blocked] = []
         self.resumed = False  # a drain was taken back, so leases can be granted again
         self.wake_at: float | None = None
 
+    def retry_stuck(self) -> list[Effect]:
+        """Try again to stop what an earlier stop left behind."""
+        stuck = [slot for slot in self._slots.values() if slot.stuck and slot.phase is Phase.FAILED]
+        return [effect for slot in stuck if self._due(slot.retry_at) for effect in stop(slot, self._now)]
+
     def take_turns(self) -> list[Effect]:
         """Start whoever fits, make room for whoever's time has come, take back drains nobody needs any more."""
-        effects: list[Effect] = []
-        claims: list[Tenant] = []
-        for slot in self._waiting():
-            effects.extend(self._turn(slot, claims))
+        effects = [effect for slot in self._waiting() for effect in self._turn(slot)]
+        effects.extend(effect for claim in self._claims.values() for effect in self._make_room(claim))
         self._forget_left()
         self._resume_unneeded()
         return effects
@@ -72,6 +93,7 @@ class Settlement:
 
     def leave(self, slot: Slot) -> list[Effect]:
         """Put it to sleep where it can and may, else stop it."""
+        slot.forget_failures_if_healthy(self._now)
         if slot.leave_after_drain or not self._may_sleep(slot):
             return stop(slot, self._now)
         slot.move(Phase.STOPPING, self._now)
@@ -86,66 +108,82 @@ class Settlement:
     # -- one turn --------------------------------------------------------------------------------------------------
 
     def _waiting(self) -> list[Slot]:
-        ready = [slot for slot in self._slots.values() if slot.phase in RESTING and not slot.stuck]
-        wanted = [slot for slot in ready if slot.wanting or slot.restart]
+        resting = [slot for slot in self._slots.values() if slot.phase in RESTING and not slot.stuck]
+        wanted = [slot for slot in resting if slot.wanting or slot.restart]
         due = [slot for slot in wanted if slot.failure is None or self._due(slot.retry_at)]
-        return sorted(due, key=self._asked_at)
+        return sorted(due, key=_asked_at)
 
-    def _asked_at(self, slot: Slot) -> float:
-        waiter = slot.wanting
-        return waiter.arrived if waiter else float("inf")  # a restart nobody waits for yields to every waiter
-
-    def _turn(self, slot: Slot, claims: list[Tenant]) -> list[Effect]:
-        newcomer = self._tenant(slot)
-        claimed = {claim.id for claim in claims}
-        verdict = victims(self._world, newcomer, [*self._residents(slot), *claims])
-        if verdict.blocked_by:
-            self._block(slot, verdict.blocked_by)
+    def _turn(self, slot: Slot) -> list[Effect]:
+        """Start it, or note what it claims. Behind an earlier claim it waits, and lends that claim its patience."""
+        newcomer = self._tenant(slot, awake=True)
+        residents = self._residents(slot)
+        # It must fit twice: later, when the claims before it have come true, and beside those who hold devices now.
+        later = victims(self._world, newcomer, self._later(residents))
+        ahead = [self._claims[name] for name in (*later.victims, *later.blocked_by) if name in self._claims]
+        holders = [self._slots[name] for name in later.blocked_by if name not in self._claims]
+        due = _due_at(slot)
+        for claim in ahead:
+            claim.due = min(claim.due, due)
+        if holders:
+            self._block(slot, holders)
+        if ahead or holders:
             return []
-        if claimed & set(verdict.victims):
-            return []  # an older waiter needs that place
-        claims.append(newcomer)
-        leaving = [self._slots[variant] for variant in verdict.victims]
-        if not leaving:
+        now = victims(self._world, newcomer, [tenant for tenant in residents if tenant.id not in later.victims])
+        leaving = [self._slots[name] for name in (*later.victims, *now.victims)]
+        if not leaving and not now.blocked_by:
             return [self._start(slot)]
-        stuck = [victim for victim in leaving if victim.stuck and not self._due(victim.retry_at)]
-        if stuck:
-            self._block(slot, tuple(victim.id for victim in stuck))
-            return []
-        self._unwanted.update(verdict.victims)
-        return self._make_room(slot, leaving)
+        if leaving:
+            self._claim(Claim(slot, newcomer, leaving, due))
+        return []
+
+    def _later(self, residents: list[Tenant]) -> list[Tenant]:
+        """Who will hold devices once every claim has been met."""
+        going = {victim.id for claim in self._claims.values() for victim in claim.leaving}
+        staying = [tenant for tenant in residents if tenant.id not in going]
+        return [*staying, *(claim.newcomer for claim in self._claims.values())]
+
+    def _claim(self, claim: Claim) -> None:
+        if claim.slot.wanting is not None:
+            self._claims[claim.slot.id] = claim
+        elif any(tenant.phase is not Phase.STOPPING for tenant in claim.leaving):
+            claim.slot.restart = False  # somebody else has its place now, and nobody waits for it
 
     def _start(self, slot: Slot) -> Effect:
         wake = slot.phase is Phase.SLEEPING
         slot.move(Phase.LOADING, self._now)
+        slot.drain_from = 0.0
         stopped = self._made_room.pop(slot.id, ())
         return Wake(slot.id, stopped) if wake else Start(slot.id, stopped)
 
-    def _make_room(self, slot: Slot, leaving: list[Slot]) -> list[Effect]:
-        """All leave together, or none before its time: stopping one early would cost it and gain nothing."""
-        if slot.wanting is None and any(not victim.idle for victim in leaving):
-            return []  # a restart nobody waits for takes nobody's place
-        waits = [self._evictable_at(victim, slot) for victim in leaving]
-        latest = max(waits)
-        if latest == float("inf") or not self._due(latest):
-            return []
-        known = self._made_room.get(slot.id, ())
-        self._made_room[slot.id] = (*known, *(victim.id for victim in leaving if victim.id not in known))
-        effects: list[Effect] = []
-        for victim in leaving:
-            effects.extend(self._evict(victim))
-        return effects
+    def _block(self, slot: Slot, holders: list[Slot]) -> None:
+        slot.restart = False
+        names = ", ".join(holder.id for holder in holders)
+        causes = [holder.failure.cause for holder in holders if holder.failure]
+        cause = f"{slot.id} cannot be loaded: {names} holds its devices and cannot be made to leave"
+        until = max((holder.retry_at for holder in holders if holder.stuck), default=None)
+        failure = Failure("; ".join([cause, *causes]), fix=None if causes else UNKNOWN_SIZE)
+        self.blocked.append(Blocked(slot, failure, until))
 
-    def _evictable_at(self, victim: Slot, newcomer: Slot) -> float:
+    # -- making room -----------------------------------------------------------------------------------------------
+
+    def _make_room(self, claim: Claim) -> list[Effect]:
+        """All leave together, or none before its time: stopping one early would cost it and gain nothing."""
+        latest = max(self._evictable_at(victim, claim.due) for victim in claim.leaving)
+        if latest == NEVER or not self._due(latest):
+            return []
+        known = self._made_room.get(claim.slot.id, ())
+        more = tuple(victim.id for victim in claim.leaving if victim.id not in known)
+        self._made_room[claim.slot.id] = known + more
+        return [effect for victim in claim.leaving for effect in self._evict(victim)]
+
+    def _evictable_at(self, victim: Slot, due: float) -> float:
         """The time from which ``victim`` may be made to leave; now or earlier = at once, infinity = after an event."""
         if victim.phase is Phase.LOADING:
-            return float("inf") if victim.queue else self._now  # a load nobody waits for is cancelled
+            return NEVER if victim.wanting else self._now  # a load nobody waits for is cancelled
         if victim.phase is not Phase.READY:
             return self._now
         settled = victim.ready_at + victim.profile.min_resident_s
-        if victim.idle or newcomer.wanting is None:
-            return settled
-        return max(settled, newcomer.wanting.arrived + newcomer.profile.max_wait_s)
+        return settled if victim.idle else max(settled, due)
 
     def _evict(self, victim: Slot) -> list[Effect]:
         if victim.phase is Phase.READY and victim.leases:
@@ -153,35 +191,38 @@ class Settlement:
             return []
         if victim.phase is Phase.READY:
             return self.leave(victim)
-        if victim.phase in (Phase.LOADING, Phase.SLEEPING, Phase.FAILED):
+        if victim.phase in (Phase.LOADING, Phase.SLEEPING):
             return stop(victim, self._now)
         return []  # draining or stopping: already on its way
-
-    def _block(self, slot: Slot, holders: tuple[str, ...]) -> None:
-        causes = [failure.cause for holder in holders if (failure := self._slots[holder].failure)]
-        cause = f"{slot.id} cannot be loaded: {', '.join(holders)} holds its devices and cannot be made to leave"
-        fix = "a persistent group keeps it resident; unload it or change the group" if not causes else None
-        self.blocked.append((slot, Failure("; ".join([cause, *causes]), fix=fix)))
 
     # -- who holds what --------------------------------------------------------------------------------------------
 
     def _residents(self, newcomer: Slot) -> list[Tenant]:
         holding = [slot for slot in self._slots.values() if slot.holding and slot is not newcomer]
-        return [self._tenant(slot) for slot in sorted(holding, key=self._give_up_order)]
+        return [self._tenant(slot) for slot in sorted(holding, key=_give_up_order)]
 
-    def _give_up_order(self, slot: Slot) -> tuple[int, bool, float]:
-        return (_GIVE_UP.get(slot.phase, 0), not slot.idle, slot.used_at)
+    def _tenant(self, slot: Slot, *, awake: bool = False) -> Tenant:
+        """A slot as it holds its devices now, or as it would once ``awake``."""
+        if slot.phase is Phase.SLEEPING and not awake:
+            return self._sleeper(slot)
+        held = slot.held if slot.held is not None else slot.profile.demand
+        return Tenant(slot.id, slot.profile.devices, held, fixed=slot.stuck and slot.phase is Phase.FAILED)
 
-    def _tenant(self, slot: Slot) -> Tenant:
-        awake = slot.held if slot.held is not None else slot.profile.demand
-        held = slot.held_asleep if slot.phase is Phase.SLEEPING else awake
-        return Tenant(slot.id, slot.profile.devices, held)
+    def _sleeper(self, slot: Slot) -> Tenant:
+        residue = slot.held_asleep if slot.held_asleep is not None else slot.profile.asleep
+        return Tenant(slot.id, slot.profile.devices, residue, asleep=True)
 
     def _may_sleep(self, slot: Slot) -> bool:
+        """Whether host memory has room for it, and whoever it leaves for has room beside what it would keep."""
         if slot.profile.asleep is None:
             return False
         asleep = [other for other in self._slots.values() if other.phase is Phase.SLEEPING or other.sleep_next]
-        return sum(other.profile.asleep_ram for other in [*asleep, slot]) <= self._world.sleep_ram
+        if sum(other.profile.asleep_ram for other in [*asleep, slot]) > self._world.sleep_ram:
+            return False
+        heirs = [self._slots[variant] for variant, left in self._made_room.items() if slot.id in left]
+        return not any(
+            victims(self._world, self._tenant(heir, awake=True), [self._sleeper(slot)]).victims for heir in heirs
+        )
 
     # -- leftovers -------------------------------------------------------------------------------------------------
 
@@ -189,19 +230,49 @@ class Settlement:
         """Whoever stopped waiting has no claim on who left for it."""
         for variant in list(self._made_room):
             slot = self._slots.get(variant)
-            if slot is None or not (slot.wanting or slot.restart):
+            if slot is None or slot.wanting is None:
                 del self._made_room[variant]
 
     def _resume_unneeded(self) -> None:
+        unwanted = {victim.id for claim in self._claims.values() for victim in claim.leaving}
         for slot in self._slots.values():
-            if slot.phase is Phase.DRAINING and not slot.leave_after_drain and slot.id not in self._unwanted:
+            if slot.phase is Phase.DRAINING and not slot.leave_after_drain and slot.id not in unwanted:
                 slot.move(Phase.READY, self._now)
+                slot.drain_from = 0.0
                 self.resumed = True
 
     def _due(self, at: float) -> bool:
         """Whether a time has come; if not, remember to look again then."""
         if at <= self._now:
             return True
-        if at != float("inf"):
+        if at != NEVER:
             self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
         return False
+
+
+def _asked_at(slot: Slot) -> float:
+    """Since when it waits for a turn. What waiters its last turn left over wait behind those who have had none."""
+    waiter = slot.wanting
+    return max(waiter.arrived, slot.turn_ended) if waiter else NEVER  # a restart nobody waits for yields to all
+
+
+def _due_at(slot: Slot) -> float:
+    """Until when its oldest waiter lets a busy tenant carry on."""
+    waiter = slot.wanting
+    return waiter.arrived + slot.profile.max_wait_s if waiter else NEVER
+
+
+def _give_up_order(slot: Slot) -> tuple[int, float]:
+    """What costs least to give up comes first: what leaves anyhow, then idle ones, a load somebody waits for last."""
+    match slot.phase:
+        case Phase.STOPPING:
+            rank = 0
+        case Phase.DRAINING:
+            rank = 1
+        case Phase.SLEEPING:
+            rank = 2
+        case Phase.LOADING:
+            rank = 6 if slot.wanting else 3
+        case _:
+            rank = 4 if slot.idle else 5
+    return rank, slot.used_at
