@@ -23,7 +23,35 @@ PROGRAM = [sys.executable, "-m", "gearshift"]
 
 
 def test_the_help_shows_every_verb(gearshift: Gearshift) -> None:
-    assert gearshift("--help").stdout == snapshot()
+    assert gearshift("--help").stdout == snapshot("""\
+Usage: gearshift [OPTIONS] COMMAND [ARGS]...
+
+  One OpenAI-compatible endpoint that swaps between every way to run a model on
+  your own GPUs.
+
+Options:
+  --url URL      A server elsewhere; needs GEARSHIFT_OPERATOR_KEY.
+  -q, --quiet    Print data and errors only.
+  -V, --version  Show the version and exit.
+  -h, --help     Show this message and exit.
+
+Commands:
+  serve       Run the server in the foreground.
+  ps          Show every variant with its state, memory and load.
+  load        Make a variant resident, swapping like a request would.
+  unload      Drain and stop a variant.
+  stop        End the server: drain, stop every engine, verify.
+  logs        Print an engine's log.
+  run         Chat with a model through the running server.
+  config      Check, show, describe and import configurations.
+  engine      Install, list and remove engines.
+  demo        Swap between variants of a small model and print what happened.
+  service     Run the server as a systemd user service.
+  completion  Print a shell completion script.
+
+  Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 124 timeout,
+  130 interrupted.
+""")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -52,7 +80,17 @@ def test_every_option_has_a_help_text(path: tuple[str, ...], command: click.Comm
 
 def test_an_unknown_verb_is_a_usage_error(gearshift: Gearshift) -> None:
     result = gearshift("pss")
-    assert (result.exit_code, result.stderr) == snapshot()
+    assert (result.exit_code, result.stderr) == snapshot(
+        (
+            2,
+            """\
+Usage: gearshift [OPTIONS] COMMAND [ARGS]...
+Try 'gearshift --help' for help.
+
+Error: No such command 'pss'.
+""",
+        )
+    )
 
 
 def test_ps_imports_nothing_heavy(admin: FakeAdmin) -> None:
@@ -92,7 +130,15 @@ def test_an_interrupt_ends_a_following_log_with_130(admin: FakeAdmin, tmp_path: 
 
 def test_a_url_that_is_none_is_refused_with_an_example(gearshift: Gearshift) -> None:
     result = gearshift("--url", "gpu-box", "ps")
-    assert (result.exit_code, result.stderr) == snapshot()
+    assert (result.exit_code, result.stderr) == snapshot(
+        (
+            1,
+            """\
+error: 'gpu-box' is not a URL of a server
+hint: write for example http://gpu-box:8888
+""",
+        )
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

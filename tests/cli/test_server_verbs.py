@@ -13,7 +13,6 @@ from click.testing import Result
 from inline_snapshot import snapshot
 
 from fakes.admin import FakeAdmin
-from gearshift.cli.exits import Exit
 from gearshift.domain.errors import Failure, LoadFailedError, QueueFullError, StopIncompleteError
 
 Gearshift = Callable[..., Result]
@@ -74,7 +73,7 @@ def test_without_a_server_each_verb_says_how_to_start_one(gearshift: Gearshift, 
     code, out, err = seen(gearshift("ps"))
     assert (code, out, err.replace(str(gearshift_home), "HOME")) == snapshot(
         (
-            Exit.FAILED,
+            1,
             "",
             """\
 error: no server is running (nothing answers at HOME/admin.sock)
@@ -110,7 +109,7 @@ def test_a_failed_load_gives_the_cause_the_line_and_the_fix(admin: FakeAdmin, ge
     admin.load_error = LoadFailedError("qwen:int4 did not start: out of GPU memory", failure=failure)
     assert seen(gearshift("load", "qwen:int4")) == snapshot(
         (
-            Exit.FAILED,
+            1,
             "",
             """\
 error: qwen:int4 did not start: out of GPU memory (lower context to 65536)
@@ -123,9 +122,7 @@ hint: the whole log: gearshift logs qwen:int4
 
 def test_a_full_queue_is_passed_on_as_the_server_says_it(admin: FakeAdmin, gearshift: Gearshift) -> None:
     admin.load_error = QueueFullError("the queue of qwen:int4 is full (100)", retry_after_s=3)
-    assert seen(gearshift("load", "qwen:int4")) == snapshot(
-        (Exit.FAILED, "", "error: the queue of qwen:int4 is full (100)\n")
-    )
+    assert seen(gearshift("load", "qwen:int4")) == snapshot((1, "", "error: the queue of qwen:int4 is full (100)\n"))
 
 
 def test_a_load_that_takes_too_long_ends_with_124(admin: FakeAdmin, gearshift: Gearshift) -> None:
@@ -134,7 +131,7 @@ def test_a_load_that_takes_too_long_ends_with_124(admin: FakeAdmin, gearshift: G
     assert admin.cancelled() == ["qwen:int4"]
     assert seen(result) == snapshot(
         (
-            Exit.TIMEOUT,
+            124,
             "",
             """\
 error: not done after 0.01 s
@@ -146,7 +143,7 @@ hint: a load goes on only while others wait for it; see gearshift ps
 
 def test_an_unknown_variant_is_named_with_those_that_exist(admin: FakeAdmin, gearshift: Gearshift) -> None:
     assert seen(gearshift("load", "qwen:int5")) == snapshot(
-        (Exit.FAILED, "", "error: there is no variant 'qwen:int5' (known: qwen:q8, qwen:int4, smol:q4)\n")
+        (1, "", "error: there is no variant 'qwen:int5' (known: qwen:q8, qwen:int4, smol:q4)\n")
     )
     assert "qwen:int5" not in admin.rows
 
@@ -182,7 +179,7 @@ def test_an_unload_that_leaves_something_names_it(admin: FakeAdmin, gearshift: G
 
     admin.unload = incomplete  # type: ignore[method-assign]  # one scripted answer
     assert seen(gearshift("unload", "qwen:q8")) == snapshot(
-        (Exit.FAILED, "", "error: qwen:q8: pid 4101 (VLLM::Worker) still holds 300 MiB\n")
+        (1, "", "error: qwen:q8: pid 4101 (VLLM::Worker) still holds 300 MiB\n")
     )
 
 
@@ -207,7 +204,7 @@ def test_stop_does_not_wait_for_a_server_that_took_the_place(admin: FakeAdmin, g
 def test_stop_gives_up_waiting_after_its_timeout(admin: FakeAdmin, gearshift: Gearshift) -> None:
     assert seen(gearshift("stop", "--timeout", "10ms")) == snapshot(
         (
-            Exit.TIMEOUT,
+            124,
             "",
             """\
 stopping qwen:q

@@ -16,7 +16,7 @@ import uvicorn
 async def until(condition: Callable[[], bool]) -> None:
     """Waits for a condition that nothing announces. Raises TimeoutError after 5 s."""
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - the other side is a server or a socket, which sets no Event
+        while not condition():
             await asyncio.sleep(0.005)
 
 

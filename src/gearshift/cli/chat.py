@@ -96,8 +96,8 @@ def _comment(answer: Answer, text: str, to: Listener) -> None:
     if not text.startswith("x-gearshift-"):
         to.waiting(text)
         return
-    for pair in text.replace(",", " ").split():
-        name, _, value = pair.removeprefix("x-gearshift-").replace(":", "=", 1).partition("=")
+    for pair in text.split():
+        name, _, value = pair.removeprefix("x-gearshift-").partition("=")
         _note(answer, name, value)
 
 

@@ -19,7 +19,7 @@ class TimedOutError(GearshiftError):
 class Failed(click.ClickException):
     """A GearshiftError on its way out: the message in red, then its hint, each line on stderr."""
 
-    exit_code = Exit.FAILED
+    exit_code = Exit.FAILED.value
 
     def __init__(self, error: GearshiftError) -> None:
         super().__init__(error.message)
@@ -34,13 +34,13 @@ class Failed(click.ClickException):
 class UnusableConfig(Failed):
     """Every problem of a configuration."""
 
-    exit_code = Exit.USAGE
+    exit_code = Exit.USAGE.value
 
 
 class TimedOut(Failed):
     """The time given was not enough."""
 
-    exit_code = Exit.TIMEOUT
+    exit_code = Exit.TIMEOUT.value
 
 
 def _shown(error: GearshiftError) -> Failed:

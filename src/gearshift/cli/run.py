@@ -12,6 +12,7 @@ import click
 
 from gearshift.cli.chat import Answer, Listener, Message, ask
 from gearshift.cli.client import Target
+from gearshift.cli.output import Output
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
 from gearshift.domain.units import format_duration
@@ -93,7 +94,6 @@ class Chat:
         if self._as_json:
             self._output.document(facts(answer))
             return
-        self._output.write("")
         self._output.say(click.style(summary(answer), dim=True))
 
     @contextmanager
@@ -102,11 +102,34 @@ class Chat:
         if self._as_json:
             yield Listener(content=_ignore, reasoning=_ignore, waiting=stages)
         else:
-            yield Listener(
-                content=lambda text: self._output.write(text, newline=False),
-                reasoning=self._output.aside,
-                waiting=stages,
-            )
+            parts = _Parts(self._output)
+            yield Listener(content=parts.content, reasoning=parts.reasoning, waiting=stages)
+            parts.end()
+
+
+class _Parts:
+    """Reasoning on stderr and the answer on stdout, each beginning on a line of its own on a terminal."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._in_reasoning = False
+
+    def reasoning(self, text: str) -> None:
+        self._in_reasoning = True
+        self._output.aside(text)
+
+    def content(self, text: str) -> None:
+        self._end_reasoning()
+        self._output.write(text, newline=False)
+
+    def end(self) -> None:
+        self._end_reasoning()
+        self._output.write("")
+
+    def _end_reasoning(self) -> None:
+        if self._in_reasoning:
+            self._in_reasoning = False
+            self._output.say("")
 
 
 class _Changes:

@@ -1,0 +1,118 @@
+"""`gearshift config`: every problem on stderr, data on stdout, exit status 2 for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from inline_snapshot import snapshot
+
+Gearshift = Callable[..., Result]
+
+GOOD = """\
+models:
+  echo:
+    variants:
+      a: {engine: command, command: [serve-echo, --port, "${port}"], memory: 1GiB}
+      b: {engine: command, extends: a, max_inflight: 2}
+"""
+BROKEN = """\
+listen: nowhere
+models:
+  echo:
+    variants:
+      a: {engine: comand, memory: lots}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    file = tmp_path / "good.yaml"
+    file.write_text(GOOD)
+    return file
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    file = tmp_path / "broken.yaml"
+    file.write_text(BROKEN)
+    return file
+
+
+def test_a_sound_file_is_said_to_be_sound(gearshift: Gearshift, good: Path) -> None:
+    result = gearshift("config", "check", str(good))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{good}: 2 variants, no errors\n"
+
+
+def test_every_problem_is_told_with_its_line(gearshift: Gearshift, broken: Path) -> None:
+    result = gearshift("config", "check", str(broken))
+    lines = result.stderr.splitlines()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert [line.split(": ")[1].removeprefix(str(broken)) for line in lines] == snapshot([":1", ":5", ":5"])
+
+
+def test_problems_as_json_are_a_list_on_stdout(gearshift: Gearshift, broken: Path) -> None:
+    result = gearshift("config", "check", str(broken), "--json")
+    problems = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr) == (2, "")
+    assert list(problems[0]) == snapshot(["message", "path", "line", "hint", "severity", "file"])
+    assert {problem["file"] for problem in problems} == {str(broken)}
+
+
+def test_serve_check_is_the_same_check(gearshift: Gearshift, broken: Path, good: Path) -> None:
+    assert gearshift("serve", "--check", "-c", str(good)).exit_code == 0
+    assert gearshift("serve", "--check", "-c", str(broken)).stderr == gearshift("config", "check", str(broken)).stderr
+
+
+def test_show_prints_values_with_their_origins(gearshift: Gearshift, good: Path) -> None:
+    shown = gearshift("config", "show", str(good))
+    assert shown.exit_code == 0
+    assert "max_inflight: 2  # good.yaml:5" in shown.stdout
+    values = json.loads(gearshift("config", "show", str(good), "--json").stdout)
+    assert {"path": "models.echo.variants.b.max_inflight", "value": 2, "origin": "good.yaml:5"} in values
+
+
+def test_the_schema_is_json_that_describes_the_top_level_keys(gearshift: Gearshift) -> None:
+    schema = json.loads(gearshift("config", "schema").stdout)
+    assert {"listen", "api_keys", "models"} <= set(schema["properties"])
+
+
+SWAP = """\
+models:
+  qwen:
+    cmd: llama-server -m /models/q8.gguf --port ${PORT} -c 8192
+    ttl: 600
+"""
+
+
+def test_a_llama_swap_file_is_carried_over_and_loads(gearshift: Gearshift, tmp_path: Path) -> None:
+    (tmp_path / "swap.yaml").write_text(SWAP)
+    out = tmp_path / "gearshift.yaml"
+    result = gearshift("config", "import", str(tmp_path / "swap.yaml"), "-o", str(out))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines()[-1] == f"wrote {out}"
+    assert gearshift("config", "check", str(out)).exit_code == 0
+
+
+def test_presets_are_told_by_their_name(gearshift: Gearshift, tmp_path: Path) -> None:
+    (tmp_path / "models.ini").write_text("[qwen]\nmodel = /models/q8.gguf\nctx-size = 8192\n")
+    result = gearshift("config", "import", str(tmp_path / "models.ini"))
+    assert (result.exit_code, "/models/q8.gguf" in result.stdout) == (0, True)
+
+
+def test_an_import_never_replaces_a_file(gearshift: Gearshift, tmp_path: Path) -> None:
+    (tmp_path / "swap.yaml").write_text(SWAP)
+    out = tmp_path / "gearshift.yaml"
+    out.write_text("precious")
+    result = gearshift("config", "import", str(tmp_path / "swap.yaml"), "-o", str(out))
+    assert (result.exit_code, f"cannot write {out}" in result.stderr) == (1, True)
+    assert out.read_text() == "precious"
+
+
+def test_a_file_that_is_not_there_is_a_configuration_error(gearshift: Gearshift, tmp_path: Path) -> None:
+    result = gearshift("config", "check", str(tmp_path / "none.yaml"))
+    assert (result.exit_code, "cannot be read" in result.stderr) == (2, True)
