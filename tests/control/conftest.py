@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from gearshift.hardware import FakeMemory
 
 from fakes.launcher import FakeLauncher
 from gearshift.artifacts.model import read_model
@@ -20,6 +19,7 @@ from gearshift.domain.launch import EngineInstall
 from gearshift.domain.records import RequestRecord, SwapRecord
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import EngineRef
+from gearshift.hardware import FakeMemory
 
 
 @dataclass

@@ -191,17 +191,23 @@ class Residency:
     async def _measure(self, variant: str, resident: Resident) -> None:
         """Off the swap's path: what it really holds, for `ps` and as the better plan of its next life."""
         try:
-            self.measured[variant] = await self._held(variant, resident)
+            held = await self._held(variant, resident)
         except GearshiftError as error:
             log.warning("memory not measured", variant=variant, cause=error.message)
+            return
+        if held:
+            self.measured[variant] = held
 
     async def _held(self, variant: str, resident: Resident) -> dict[str, int]:
+        """Bytes its processes hold, by device; a device that does not tell is left out."""
         devices = resident.spec.devices if resident.spec else ()
         pids = resident.child.pids if resident.child else ()
         readings = await asyncio.to_thread(self.means.memory.read, devices, pids)
+        # A driver that lists none of our processes (another pid namespace, WSL) says nothing: unknown is not zero.
         held = {
             device: sum(count for pid, count in reading.by_pid.items() if pid in pids)
             for device, reading in readings.items()
+            if not reading.by_pid.keys().isdisjoint(pids)
         }
         plan = self.means.preparation.plan(variant)
         if CPU_DEVICE in held and plan and plan.bytes_by_device:
