@@ -151,7 +151,8 @@ class Residency:
             await self._stop(variant)
             return
         self._left(variant, drain_s, began, None)
-        self.dispatch(Slept(variant, held))
+        modelled = slot.profile.asleep if slot else None
+        self.dispatch(Slept(variant, {**(modelled or {}), **held}))
 
     def _left(self, variant: str, drain_s: float, began: float, report: StopReport | None) -> None:
         self._swaps.left(Departure(variant, drain_s, began, report))
