@@ -57,6 +57,8 @@ Tokens = Annotated[
     BeforeValidator(_reader(parse_tokens, "a token count"), json_schema_input_type=int | str),
     Field(gt=0),
 ]
+Text = Annotated[str, BeforeValidator(lambda value: value, json_schema_input_type=str | float | bool | None)]
+"""Text that may look like a number: the reader keeps such values as they are written."""
 Gpus = Annotated[
     list[int | str],
     BeforeValidator(_one_or_list, json_schema_input_type=int | str | list[int | str]),

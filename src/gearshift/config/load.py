@@ -13,7 +13,7 @@ from gearshift.config.listen import KeyReader, check_access, listen_address
 from gearshift.config.loaded import LoadedConfig
 from gearshift.config.names import Names, check_names
 from gearshift.config.schema import EnginePin, FileSection
-from gearshift.config.shape import check_shape
+from gearshift.config.shape import check_shape, without_nulls
 from gearshift.config.substitution import Substitution
 from gearshift.domain.errors import ConfigError, Problem
 from gearshift.domain.settings import ApiKey, Group, Model, Settings, SideRule
@@ -38,7 +38,7 @@ def parse_config(text: str, *, file: Path | None, env: Mapping[str, str]) -> Loa
     document = read_document(text, file)
     substitution = Substitution(env, document)
     tree, misfits = check_shape(document, substitution.apply())
-    section = FileSection.model_validate(tree)
+    section = FileSection.model_validate(without_nulls(tree))
     base = Base.of(file, env)
     assembly = Assembly(document, tree, substitution.written, base)
     models = assembly.models(section)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from gearshift.config.fields import OFF, Bytes, Command, Duration, Gpus, KvBytes, OffDuration, Tokens
+from gearshift.config.fields import OFF, Bytes, Command, Duration, Gpus, KvBytes, OffDuration, Text, Tokens
 from gearshift.domain.variant import EngineKind, ProbeKind
 
 
@@ -62,7 +62,7 @@ def _off_is_none(value: object) -> object:
 class EnginePin(Section):
     """Which installation of one engine kind is meant."""
 
-    version: str | None = key(None, "A managed version, such as 0.32.0 or 11434.", min_length=1)
+    version: Text | None = key(None, "A managed version, such as 0.32.0 or 11434.", min_length=1)
     path: str | None = key(None, "Your own installation: a binary, a virtual environment or its folder.", min_length=1)
 
 
@@ -143,7 +143,7 @@ class DefaultsSection(RequestSection):
     meter: Literal["active", "passive"] = key(
         "active", "active asks streams for their token counts; passive changes no request."
     )
-    env: dict[str, str] = key({}, "Environment variables of the engine, beside a short allow-list.")
+    env: dict[str, Text] = key({}, "Environment variables of the engine, beside a short allow-list.")
 
 
 class VariantSection(DefaultsSection):

@@ -44,6 +44,14 @@ def check_shape(document: Document, tree: dict[str, object]) -> tuple[dict[str, 
     return {}, problems
 
 
+def without_nulls(tree: dict[str, object]) -> dict[str, object]:
+    """The tree as if no key were null: a null takes away what lies below it, so any value may be one.
+
+    Models, variants and groups themselves may not.
+    """
+    return {key: _stripped(value, (key,)) for key, value in tree.items() if value is not None}
+
+
 def schema_keys(path: KeyPath) -> tuple[str, ...]:
     """The keys that the schema knows inside the section at a path; empty where any key goes."""
     nodes = [_schema()]
@@ -58,6 +66,13 @@ def near(word: str, known: Iterable[str]) -> str | None:
     """A "did you mean" for a name that is not known, if one is close."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"did you mean {matches[0]}?" if matches else None
+
+
+def _stripped(value: object, path: KeyPath) -> object:
+    if not isinstance(value, dict):
+        return value
+    named = path in {("models",), ("groups",)} or (len(path) == _VARIANT_DEPTH - 1 and path[2] == "variants")
+    return {key: _stripped(item, (*path, key)) for key, item in value.items() if named or item is not None}
 
 
 @cache
@@ -85,7 +100,7 @@ def _children(node: dict[str, Any], part: str | int) -> Iterator[dict[str, Any]]
 
 def _errors(tree: dict[str, object]) -> list[ErrorDetails]:
     try:
-        FileSection.model_validate(tree)
+        FileSection.model_validate(without_nulls(tree))
     except ValidationError as error:
         return error.errors(include_url=False)
     return []
