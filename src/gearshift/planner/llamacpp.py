@@ -55,12 +55,14 @@ def _cpu_ledgers(
     request: PlanRequest, facts: ModelFacts, cells: Cells, sizes: Sizes
 ) -> tuple[tuple[DeviceLedger, ...], tuple[Line, ...]]:
     batch = batch_of(request, facts, cells)
-    draft = (compute_line("draft compute", cpu_compute(facts, batch, draft=True)),) if request.built_in_draft else ()
+    draft = (
+        (compute_line("draft compute", cpu_compute(facts, batch, draft=True), batch),) if request.built_in_draft else ()
+    )
     repacked = sum(group.bytes for group in facts.tensors if group.role == "body" and group.type in _REPACKED_TYPES)
     lines = (
         *_placed_lines(facts, sizes.total(), embedding=facts.bytes_of(("embedding",))),
         *((Line("repacked weights", repacked, "modelled", repacked // 10),) if repacked else ()),
-        compute_line("compute", cpu_compute(facts, batch)),
+        compute_line("compute", cpu_compute(facts, batch), batch),
         *draft,
         output_line(facts, cells),
         *projector_lines(request),
@@ -105,8 +107,8 @@ def _card(
     drafts = request.built_in_draft and (last or request.split == "tensor")
     return (
         *weights,
-        compute_line("compute", device_compute(facts, batch)),
-        *((compute_line("draft compute", device_compute(facts, batch, draft=True)),) if drafts else ()),
+        compute_line("compute", device_compute(facts, batch), batch),
+        *((compute_line("draft compute", device_compute(facts, batch, draft=True), batch),) if drafts else ()),
         *(projector_lines(request) if first else ()),
         *card_lines(request, cells),
     )
@@ -129,7 +131,7 @@ def _host_lines(
     output = output_line(facts, cells)
     return (
         *_placed_lines(facts, resting, embedding=facts.bytes_of(("embedding",))),
-        compute_line("pinned inputs", contexts * host_compute(facts, batch)),
+        compute_line("pinned inputs", contexts * host_compute(facts, batch), batch),
         Line(output.name, contexts * output.bytes),
     )
 

@@ -19,7 +19,7 @@ _DRIVER = (300 * MIB, 150 * MIB)  # CUDA context and pools per card, which no lo
 _FILL_PER_TOKEN = 8000  # bytes: flash-attention scratch grows with the filled context, after the ledger was printed
 _FILL_BASE = GIB // 2
 _PROJECTOR_COMPUTE = (248 * MIB, 60 * MIB)
-_ERROR = 5  # a fifth of a modelled compute buffer
+_ERROR, _PIPELINED_ERROR = 5, 2  # a fifth of a modelled compute buffer; half where layers are pipelined
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ def widest_ffn(facts: ModelFacts) -> int:
     return max(facts.ffn or 0, routed)
 
 
-def compute_line(name: str, size: int) -> Line:
+def compute_line(name: str, size: int, batch: Batch) -> Line:
     """A compute buffer with its model's error."""
-    return Line(name, size, "modelled", size // _ERROR)
+    return Line(name, size, "modelled", size // (_PIPELINED_ERROR if batch.copies > 1 else _ERROR))
 
 
 def output_line(facts: ModelFacts, cells: Cells) -> Line:

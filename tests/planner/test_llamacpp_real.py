@@ -1,0 +1,110 @@
+"""The llama.cpp plan against a real llama-server and llama-fit-params on models that the test writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from artifacts import tiny_gguf
+from artifacts.tiny_gguf import TinyModel
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts.model import read_model
+from gearshift.domain.variant import Speculation
+from gearshift.planner.ledger import Line, Plan, SlotKv
+from gearshift.planner.planning import plan
+from gearshift.planner.request import PlannedDevice, PlanRequest
+from planner.llama_programs import buffers, fit_figures, start_up_log
+from planner.models import MIB
+
+pytestmark = pytest.mark.real
+
+CONTEXT = 2048
+MODELS: dict[str, Callable[[], TinyModel]] = {
+    "dense": tiny_gguf.dense,
+    "mixture": tiny_gguf.mixture,
+    "sliding": tiny_gguf.sliding,
+    "hybrid": tiny_gguf.hybrid,
+}
+
+
+def request(
+    *, parallel: int, unified: bool = False, kv: str | None = None, ubatch: int = 512, mtp: int = 0
+) -> PlanRequest:
+    return PlanRequest(
+        engine="llama.cpp",
+        devices=(PlannedDevice("cpu", None),),
+        device_kind="cpu",
+        context=CONTEXT,
+        parallel=parallel,
+        unified_kv=unified,
+        kv_dtype=kv,
+        ubatch=ubatch,
+        speculation=Speculation("mtp", mtp) if mtp else None,
+    )
+
+
+def flags(wanted: PlanRequest) -> list[str]:
+    chosen = ["-c", str(wanted.context), "-np", str(wanted.parallel), "-ub", str(wanted.ubatch)]
+    chosen += ["-kvu"] if wanted.unified_kv else []
+    chosen += ["-ctk", wanted.kv_dtype, "-ctv", wanted.kv_dtype] if wanted.kv_dtype else []
+    if wanted.speculation:
+        chosen += ["--spec-type", "draft-mtp", "--spec-draft-n-max", str(wanted.drafted)]
+    return chosen
+
+
+def line(planned: Plan, name: str) -> Line:
+    return next((line for line in planned.ledger[0].lines if line.name == name), Line(name, 0))
+
+
+def slots(planned: Plan) -> SlotKv:
+    assert isinstance(planned.kv, SlotKv)
+    return planned.kv
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return MODELS[request.param]().write(tmp_path / f"{request.param}.gguf")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        request(parallel=1),
+        request(parallel=4, unified=True, kv="q8_0"),
+        request(parallel=2, ubatch=256),
+        request(parallel=3, kv="q4_0"),
+    ],
+)
+def test_caches_are_exact_and_compute_is_within_its_error(model: Path, wanted: PlanRequest) -> None:
+    facts: ModelFacts = read_model(model)
+    planned, log = plan(wanted, facts), start_up_log(model, *flags(wanted))
+    assert sum(buffers(log, "KV")) == pytest.approx(slots(planned).bytes / MIB, abs=0.011)
+    assert sum(buffers(log, "RS")) == pytest.approx(slots(planned).state_bytes / MIB, abs=0.006)
+    compute = line(planned, "compute")
+    assert abs(buffers(log, "compute")[-1] - compute.bytes / MIB) <= compute.error_bytes / MIB
+    assert buffers(log, "model")[-1] == pytest.approx(line(planned, "weights").bytes / MIB, abs=0.2)
+
+
+@pytest.mark.parametrize("drafted", [1, 3])
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_draft_head_adds_rollback_rows_and_a_context_of_its_own(tmp_path: Path, drafted: int, parallel: int) -> None:
+    model = tiny_gguf.hybrid().write(tmp_path / "hybrid.gguf")
+    wanted = request(parallel=parallel, unified=parallel > 1, kv="q8_0", mtp=drafted)
+    planned, log = plan(wanted, read_model(model)), start_up_log(model, *flags(wanted))
+    target, draft = buffers(log, "KV")
+    assert target == pytest.approx(slots(planned).bytes / MIB, abs=0.006)
+    assert draft == pytest.approx(slots(planned).draft_bytes / MIB, abs=0.006)
+    assert buffers(log, "RS")[0] == pytest.approx(slots(planned).state_bytes / MIB, abs=0.006)
+    computed = line(planned, "draft compute")
+    assert abs(buffers(log, "compute")[-1] - computed.bytes / MIB) <= computed.error_bytes / MIB
+
+
+def test_the_engines_own_estimate_agrees(model: Path) -> None:
+    wanted = request(parallel=1)
+    planned = plan(wanted, read_model(model))
+    _, context, compute = fit_figures(model, *flags(wanted))
+    caches = slots(planned).bytes + slots(planned).state_bytes
+    assert abs(context - caches / MIB) <= 1  # whole MiB
+    assert abs(compute - line(planned, "compute").bytes / MIB) <= 1
