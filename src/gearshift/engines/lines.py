@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+NUMBER = r"\d{1,12}(?:\.\d{1,9})?"  # bounded: no line, however broken, makes an infinite or unreadable number
+COUNT = r"\d[\d,]{0,15}"  # with thousands separators
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])")
 _WRAPPER = re.compile(
     r"^(?:data: )?"  # a router's event stream

@@ -11,17 +11,17 @@ from gearshift.domain.startup import StartFigures, StartReport
 from gearshift.domain.units import MIB
 from gearshift.engines.buffers import Buffers
 from gearshift.engines.causes import explain
-from gearshift.engines.lines import clean
+from gearshift.engines.lines import NUMBER, clean
 
 _PREFIX = re.compile(r"(?:\[(\d+)\] )?(?:\d+\.\d\d\.\d{3}\.\d{3} ([DIWE]) )?")
-_SIZE = re.compile(r"\s*(\S+)\s+(model|output|KV|RS|compute) buffer size =\s*([\d.]+) MiB")
-_OFFLOADED = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
-_CELLS = re.compile(r"size =\s*[\d.]+ MiB \(\s*(\d+) cells")
-_CONTEXT = re.compile(r"n_ctx\s*= (\d+)")
+_SIZE = re.compile(rf"\s*(\S+)\s+(model|output|KV|RS|compute) buffer size =\s*({NUMBER}) MiB")
+_OFFLOADED = re.compile(r"offloaded (\d{1,6})/(\d{1,6}) layers to GPU")
+_CELLS = re.compile(r"size =\s*[\d.]+ MiB \(\s*(\d{1,12}) cells")
+_CONTEXT = re.compile(r"n_ctx\s*= (\d{1,12})")
 _BUILD = re.compile(r"\bbuild (\d+) \(\w+\)")
 _SPEC = re.compile(r"adding speculative implementation '([\w-]+)'")
-_SPEC_MAX = re.compile(r"n_max=(\d+)")
-_PROJECTOR = re.compile(r"model size:\s*([\d.]+) MiB")
+_SPEC_MAX = re.compile(r"n_max=(\d{1,6})")
+_PROJECTOR = re.compile(rf"model size:\s*({NUMBER}) MiB")
 _SEVERE = re.compile(r"CUDA error|GGML_ASSERT|cudaMalloc failed|failed to allocate|terminate called|Segmentation fault")
 _BARE_ERROR = re.compile(r"error: |error while handling argument |terminate called|GGML_ASSERT|.*: GGML_ASSERT")
 _UNLEVELLED = re.compile(  # failure lines of builds that print no level letter (section 4.5)

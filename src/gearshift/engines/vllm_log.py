@@ -10,29 +10,29 @@ from typing import Any
 from gearshift.domain.startup import DeviceBuffer, StartReport
 from gearshift.domain.units import GIB
 from gearshift.engines.causes import explain
-from gearshift.engines.lines import clean
+from gearshift.engines.lines import COUNT, NUMBER, clean
 
 _PREFIX = re.compile(
     r"(?:\((?P<process>[A-Za-z]+)[-_]?(?P<rank>\w*?) pid=\d+\) )?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w.]+:\d+\] )?)?"
 )
 _RANK = re.compile(r"TP(\d+)")
-_PERCENT = re.compile(r"(\d+)% ?(?:Completed|\|)")
-_FLOAT = re.compile(r"(-?[\d.]+) GiB")
+_PERCENT = re.compile(r"(\d{1,3})% ?(?:Completed|\|)")
+_FLOAT = re.compile(rf"(-?{NUMBER}) GiB")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Exit)): ?(?P<text>.*)")
 _ARGPARSE = re.compile(r"[\w.\- ]+: error: (.*)")
 _DIED = re.compile(r"Worker proc \S+ died unexpectedly \(exit code: (-?\d+)\)")
 _ABORT = re.compile(
     r"double free|free\(\): |malloc\(\): |corrupted |Segmentation fault|terminate called|Fatal Python error"
 )
-_ECHOES = re.compile(  # lines that only repeat a failure told before, or a stop that was asked for
-    r"EngineDeadError|See root cause above|Engine core initialization failed|WorkerProc initialization failed"
-    r"|RuntimeError: cancelled|KeyboardInterrupt|asyncio\.exceptions"
+_ASKED = re.compile(r"KeyboardInterrupt|RuntimeError: cancelled|asyncio\.exceptions\.CancelledError")  # no failures
+_ECHOES = re.compile(  # they point at a failure told before; alone they are all there is, as after a SIGKILL
+    r"EngineDeadError|Engine core initialization failed|WorkerProc initialization failed"
 )
 _ENGINE = frozenset({"EngineCore", "Worker", "VllmWorker"})
 _NOTICES = (
     "max_num_scheduled_tokens is set to",
-    "Add ",  # padding layers
+    "padding layers, may waste",
     "won't work with speculative decoding",
     "is not supported with spec-decode",
     "Unknown vLLM environment variable",
@@ -112,8 +112,11 @@ def _trouble(fold: VllmLog, match: re.Match[str], message: str, line: str) -> Vl
         return fold.noticed(message) if any(notice in message for notice in _NOTICES) else fold
     if level == "INFO":
         return replace(fold, stopping=True) if "[shutdown] API server: shutdown triggered" in message else fold
-    if fold.stopping or (fold.report.failure is not None and not fold.tentative) or _ECHOES.search(message):
+    if fold.stopping or (fold.report.failure is not None and not fold.tentative) or _ASKED.search(message):
         return fold
+    if _ECHOES.search(message):
+        alone = fold.report.failure is None and not fold.report.ready
+        return fold.failed(message, line, tentative=True) if alone else fold
     return _failure(fold, process, message, line)
 
 
@@ -167,7 +170,7 @@ def _pool_bytes(message: str) -> int | None:
     """The pool as each of four lines gives it: available, reserved on request, set explicitly or automatically."""
     if message.startswith("Initial free memory"):
         return _gib(message.partition("reserved")[2])
-    if found := re.search(r"set \(([\d.]+)/", message):
+    if found := re.search(rf"set \(({NUMBER})/", message):
         return round(float(found[1]) * GIB)
     return _gib(message)
 
@@ -179,23 +182,23 @@ def _buffers(fold: VllmLog) -> VllmLog:
 
 
 def _tokens(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"KV cache size: ([\d,]+) tokens", message)
+    found = re.search(rf"KV cache size: ({COUNT}) tokens", message)
     fold = fold.known(kv_tokens=_integer(found[1])) if found else fold
     return _concurrency(fold, _rank, message)
 
 
 def _concurrency(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x", message)
+    found = re.search(rf"Maximum concurrency for ({COUNT}) tokens per request: ({NUMBER})x", message)
     return fold.known(concurrency=float(found[2]), context=_integer(found[1])) if found else fold
 
 
 def _block(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"block size to (\d+) tokens", message)
+    found = re.search(r"block size to (\d{1,12}) tokens", message)
     return fold.known(block_size=int(found[1])) if found else fold
 
 
 def _context(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"max model len (\d+)", message)
+    found = re.search(r"max model len (\d{1,12})", message)
     known = fold.report.figures.context is not None  # a second line is the drafter's
     return fold.known(context=int(found[1])) if found and not known else fold
 
@@ -209,7 +212,7 @@ def _graphs(fold: VllmLog, rank: str, message: str) -> VllmLog:
 
 
 def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
-    found = re.search(r"([\d.]+) GiB for peak activation", message)
+    found = re.search(rf"({NUMBER}) GiB for peak activation", message)
     if not found:
         return fold
     activations = {**fold.activations, rank: round(float(found[1]) * GIB)}
@@ -217,7 +220,7 @@ def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
 
 
 def _engine_init(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"took ([\d.]+) s", message)
+    found = re.search(rf"took ({NUMBER}) s", message)
     return fold.known(engine_init_s=float(found[1])).at("starting the server") if found else fold
 
 
@@ -225,14 +228,14 @@ def _config(fold: VllmLog, _rank: str, message: str) -> VllmLog:
     version = re.search(r"engine \(v([\w.+]+)\)", message)
     fold = fold.known(version=version[1]) if version else fold
     method = re.search(r"SpeculativeConfig\(method='(\w+)'", message)
-    tokens = re.search(r"num_spec_tokens=(\d+)", message)
+    tokens = re.search(r"num_spec_tokens=(\d{1,6})", message)
     if method and tokens:
         fold = fold.known(speculation_method=method[1], speculation_tokens=int(tokens[1]))
     return fold.at("starting the engine")
 
 
 def _arguments(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"'kv_cache_memory_bytes': (\d+)", message)
+    found = re.search(r"'kv_cache_memory_bytes': (\d{1,18})", message)
     return replace(fold, asked_pool=int(found[1]) if found else None).at("reading the model's config")
 
 
