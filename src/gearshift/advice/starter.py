@@ -11,6 +11,7 @@ from gearshift.config.writing import Block, flow, yaml_text
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.units import format_bytes
+from gearshift.domain.variant import EngineKind
 
 __all__ = ["find_gguf", "starter_config"]
 
@@ -25,12 +26,12 @@ def starter_config(installs: Sequence[EngineInstall], gguf_files: Sequence[Path]
     Where something is missing (no engine, no weights) the comments say how to get it.
     """
     lines = [*_head(installs, devices), "listen: 127.0.0.1:8888", ""]
-    has_llamacpp = any(install.kind == "llama.cpp" for install in installs)
-    models = _models(gguf_files) if has_llamacpp else {}
+    engine = _engine(installs, "llama.cpp")
+    models = _models(gguf_files, engine) if engine else {}
     if models:
         lines += [*_advice(), yaml_text({"models": models}).rstrip()]
     else:
-        lines += [*_missing(gguf_files, has_llamacpp=has_llamacpp), "models: {}"]
+        lines += [*_missing(gguf_files, has_llamacpp=engine is not None), "models: {}"]
     return "\n".join([*lines, *_vllm(installs), ""])
 
 
@@ -64,19 +65,27 @@ def _missing(gguf_files: Sequence[Path], *, has_llamacpp: bool) -> Iterator[str]
 
 
 def _vllm(installs: Sequence[EngineInstall]) -> Iterator[str]:
-    if any(install.kind == "vllm" for install in installs):
+    if engine := _engine(installs, "vllm"):
         yield ""
         yield "# vLLM is here too. A variant of it, under a model's variants:"
-        yield "#   fp16: {engine: vllm, weights: org/name, context: 8K}"
+        yield f"#   fp16: {{engine: {engine}, weights: org/name, context: {_CONTEXT}}}"
 
 
-def _models(files: Sequence[Path]) -> dict[str, object]:
+def _engine(installs: Sequence[EngineInstall], kind: EngineKind) -> str | None:
+    """How a variant names the engine: by kind alone where Gearshift installed it, else with its path."""
+    ours = [install for install in installs if install.kind == kind]
+    if not ours:
+        return None
+    return kind if any(install.managed for install in ours) else f"{kind}@{ours[0].path}"
+
+
+def _models(files: Sequence[Path], engine: str) -> dict[str, object]:
     """Files that differ in quantization only become variants of one model."""
     models: dict[str, dict[str, object]] = {}
     for file in files:
         name, quant = _named(file)
         variants = models.setdefault(name, {})
-        variants[_free(quant, variants)] = Block(engine="llama.cpp", weights=str(file), context=_CONTEXT)
+        variants[_free(quant, variants)] = Block(engine=engine, weights=str(file), context=_CONTEXT)
     return {name: {"variants": variants} for name, variants in models.items()}
 
 

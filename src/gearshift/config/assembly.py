@@ -49,6 +49,8 @@ class Assembly:
 
     def _variant(self, variant: VariantId) -> Variant | None:
         models = _mapping(self.tree, "models")
+        if self._lost_its_base(variant):
+            return None
         chain = extends_chain(variant, models, self.document)
         if isinstance(chain, Problem):
             self.problems.append(chain)
@@ -61,6 +63,12 @@ class Assembly:
             return None
         self.leaves.update(variant_origins(at, merged, self.document, self.written, self.base))
         return build_variant(*variant, section, self.base)
+
+    def _lost_its_base(self, variant: VariantId) -> bool:
+        """Its `extends` misfitted and was reported: whatever else seems missing would come from there."""
+        own = ("models", variant[0], "variants", variant[1])
+        sound = _mapping(_mapping(_mapping(_mapping(self.tree, "models"), variant[0]), "variants"), variant[1])
+        return self.document.get((*own, "extends")) is not None and sound.get("extends") is None
 
     def _section(self, merged: Merged, at: KeyPath) -> VariantSection | None:
         """The merged tree as a section. Parts that fit alone rarely misfit together; if so the variant is at fault."""

@@ -17,7 +17,8 @@ MAX_BYTES = 1024**2
 MAX_DEPTH = 40
 MAX_NODES = 50_000  # after aliases are expanded, so that a few nested aliases cannot fill the memory
 
-_KNOWN_TAGS = "tag:yaml.org,2002:"
+_PREFIX = "tag:yaml.org,2002:"
+_TAGS = frozenset({"null", "bool", "int", "float", "str", "seq", "map", "merge", "timestamp", "value"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def read_document(text: str, file: Path | None = None) -> Document:
     """
     root = _compose(text, file)
     if root is None:
-        _refuse("the file is empty", None, file, hint="start with models:, or write one by `gearshift serve`")
+        _refuse("the file is empty", None, file, hint="write a first one: gearshift config init")
     if not isinstance(root, yaml.MappingNode):
         _refuse("the top of the file is not a mapping of keys", 1, file, hint="write for example models: ...")
     reader = _Reader(file)
@@ -82,8 +83,7 @@ def _compose(text: str, file: Path | None) -> yaml.Node | None:
         return yaml.compose(text, Loader=_BoundedLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        hint = "YAML indents by spaces, never by tabs" if "'\\t'" in str(error.problem) else None
-        _refuse(f"not YAML: {_described(error)}", line, file, hint=hint)
+        _refuse(f"not YAML: {_described(error)}", line, file, hint=_syntax_hint(error, text))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         _refuse(f"not YAML: character {error.character!r} is not allowed", line, file)
@@ -91,6 +91,15 @@ def _compose(text: str, file: Path | None) -> yaml.Node | None:
 
 def _described(error: yaml.MarkedYAMLError) -> str:
     return ", ".join(part for part in (error.context, error.problem) if part)
+
+
+def _syntax_hint(error: yaml.MarkedYAMLError, text: str) -> str | None:
+    if "'\\t'" in str(error.problem):
+        return "YAML indents by spaces, never by tabs"
+    mark = error.problem_mark
+    if mark is not None and any("${" in line for line in text.splitlines()[mark.line : mark.line + 1]):
+        return "inside { } and [ ] a text with ${...} needs quotes"
+    return None
 
 
 def _refuse(message: str, line: int | None, file: Path | None, *, hint: str | None = None) -> NoReturn:
@@ -153,6 +162,8 @@ class _Reader:
 
     def _value(self, node: yaml.Node, path: KeyPath) -> object:
         self._count(node)
+        if node.tag.removeprefix(_PREFIX) not in _TAGS:
+            self._report(f"tag {node.tag} is not known", path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:
@@ -174,8 +185,6 @@ class _Reader:
             yield self._value(item, (*path, position))
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> object:
-        if not node.tag.startswith(_KNOWN_TAGS):
-            self._report(f"tag {node.tag!r} is not known", path, node.start_mark.line + 1)
         text = str(node.value)
         if node.style is not None:
             return text

@@ -17,7 +17,7 @@ from gearshift.domain.settings import ApiKey
 
 DEFAULT_HOST = "127.0.0.1"
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s*]+", re.IGNORECASE)
-_HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+(%\w+)?")
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|(?=.*:.*:)[0-9A-Fa-f:.]+(%\w+)?")
 _MAX_PORT = 65535
 
 

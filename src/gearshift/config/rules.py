@@ -34,7 +34,8 @@ Rule = Callable[[VariantSection, Base], Iterator[Finding]]
 def check_variant(section: VariantSection, base: Base) -> Iterator[Finding]:
     """Every finding about a merged variant. Without an engine nothing else is judged."""
     if section.engine is None or section.engine.kind is None:
-        yield Finding(("engine",), "engine is missing", "name llama.cpp, vllm or command")
+        missing = "engine is missing" if section.engine is None else "engine names no kind"
+        yield Finding(("engine",), missing, "llama.cpp, vllm or command")
         return
     for rule in _RULES:
         yield from rule(section, base)

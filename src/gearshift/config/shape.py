@@ -124,6 +124,8 @@ def _misfit(errors: list[ErrorDetails], path: KeyPath, document: Document, tree:
     first = errors[0]
     if first["type"] == "extra_forbidden":
         return document.problem(path, f"unknown key {path[-1]!r}", hint=_key_hint(path))
+    if first["type"] in {"too_short", "string_too_short"}:
+        return document.problem(path, f"{path[-1]} is empty")
     for error in errors:
         if error["type"] == "value_error":
             message, _, hint = str(error["ctx"]["error"]).partition("; ")
@@ -142,8 +144,6 @@ def _expected(error: ErrorDetails) -> str:
             return f"at least {context['ge']}"
         case "greater_than":
             return f"above {context['gt']}"
-        case "too_short" | "string_too_short":
-            return "filled in"
         case "string_pattern_mismatch":
             return f"of the form {context['pattern']}"
         case kind:
@@ -166,7 +166,7 @@ def _choice_hint(error: ErrorDetails) -> str | None:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - one line of a terminal
 
 

@@ -1,0 +1,583 @@
+"""Whole messages for bad files: what a person sees when something is wrong."""
+# ruff: noqa: E501 - messages are kept whole, as a terminal shows them
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from inline_snapshot import snapshot
+
+from config.reading import Complaints, Load
+from gearshift.domain.errors import ConfigError
+
+
+def _models(variants: str) -> str:
+    """A file with one model `m` whose variants are given, each on its own line from line 4 on."""
+    lines = [f"      {line}" for line in dedent(variants).strip().splitlines()]
+    return "\n".join(["models:", "  m:", "    variants:", *lines])
+
+
+def test_every_problem_of_a_file_is_reported_in_one_pass(complaints: Complaints) -> None:
+    text = """\
+listen: 0.0.0.0:8888
+defaults: {load_timeout: 10x, idle: {unload_aftr: 10m}}
+modls: {}
+models:
+  qwen:
+    aliases: [q, q]
+    route: q9
+    variants:
+      q8: {engine: llama.ccp, contxt: 1, max-model-len: 3}
+      q8: {engine: vllm}
+      int8: {engine: vllm, weights: org/name, gpus: [0, 0, a], args: {x: "${env:NOPE}", "--y": 1}}
+      one: {extends: two}
+      two: {extends: one}
+      lost: {extends: int9}
+      box: {engine: command, weights: org/name}
+groups: {g: {members: [qwen, nope]}}
+preload: [qwen:int9]
+side: {aliases: [titles]}
+"""
+    assert complaints(text) == snapshot("""\
+error gearshift.yaml:1: listen: 0.0.0.0 can be reached by others and there are no keys (add api_keys:, or allow_open: true if that is meant)
+error gearshift.yaml:2: defaults.idle.unload_aftr: unknown key 'unload_aftr' (did you mean unload_after?)
+error gearshift.yaml:2: defaults.load_timeout: '10x' is not a duration (write for example 90s, 10m or 1h30m)
+error gearshift.yaml:3: modls: unknown key 'modls' (did you mean models?)
+error gearshift.yaml:6: models.qwen.aliases[1]: 'q' means two things (it already names something in line 6)
+error gearshift.yaml:7: models.qwen.route: there is no variant 'q9' (auto, q8, int8, one, two, lost, box)
+error gearshift.yaml:9: models.qwen.variants.q8.contxt: unknown key 'contxt' (did you mean context?)
+error gearshift.yaml:9: models.qwen.variants.q8.engine: 'llama.ccp' is not llama.cpp, vllm or command (did you mean llama.cpp?)
+error gearshift.yaml:9: models.qwen.variants.q8.max-model-len: unknown key 'max-model-len' (the engine's own flags go under args:)
+error gearshift.yaml:10: models.qwen.variants.q8: key 'q8' is given twice, first in line 9
+error gearshift.yaml:11: models.qwen.variants.int8.args.x: ${env:NOPE} is not set (export NOPE before the start)
+error gearshift.yaml:11: models.qwen.variants.int8.gpus: 'a' is not a GPU (an index, or a UUID such as GPU-0123abcd-...)
+error gearshift.yaml:11: models.qwen.variants.int8.gpus: a GPU is named twice
+error gearshift.yaml:11: models.qwen.variants.int8.args.--y: --y has dashes in front (write y)
+error gearshift.yaml:12: models.qwen.variants.one.extends: extends goes in a circle: qwen:two -> qwen:one -> qwen:two
+error gearshift.yaml:13: models.qwen.variants.two.extends: extends goes in a circle: qwen:one -> qwen:two -> qwen:one
+error gearshift.yaml:14: models.qwen.variants.lost.extends: there is no variant 'int9' (did you mean int8?)
+error gearshift.yaml:15: models.qwen.variants.box.weights: weights has no meaning for engine command (a command engine brings its own)
+error gearshift.yaml:15: models.qwen.variants.box.command: command is missing (command starts the server; upstream alone is a server that runs already)
+error gearshift.yaml:16: groups.g.members[1]: there is no variant or model 'nope'
+error gearshift.yaml:17: preload[0]: there is no variant or model 'qwen:int9' (did you mean qwen:int8?)
+error gearshift.yaml:18: side.aliases[0]: no model is called 'titles' (name it among a model's aliases: first)\
+""")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", snapshot("error gearshift.yaml: (file): the file is empty (write a first one: gearshift config init)")),
+        ("# nothing\n", snapshot("error gearshift.yaml: (file): the file is empty (write a first one: gearshift config init)")),
+        ("- a\n- b\n", snapshot("error gearshift.yaml:1: (file): the top of the file is not a mapping of keys (write for example models: ...)")),
+        ("just words", snapshot("error gearshift.yaml:1: (file): the top of the file is not a mapping of keys (write for example models: ...)")),
+        ("models: [\n", snapshot("error gearshift.yaml:2: (file): not YAML: while parsing a flow node, expected the node content, but found '<stream end>'")),
+        ("models:\n\tq8: 1\n", snapshot("error gearshift.yaml:2: (file): not YAML: while scanning for the next token, found character '\\t' that cannot start any token (YAML indents by spaces, never by tabs)")),
+        ("models: {a: *b}\n", snapshot("error gearshift.yaml:1: (file): not YAML: found undefined alias 'b'")),
+        ("models: &m {a: *m}\n", snapshot("error gearshift.yaml:1: (file): an alias refers to itself")),
+        ("a: 1\n---\nb: 2\n", snapshot("error gearshift.yaml:2: (file): not YAML: expected a single document in the stream, but found another document")),
+        ("models: !!python/object:os.system {}\n", snapshot("error gearshift.yaml:1: models: tag tag:yaml.org,2002:python/object:os.system is not known")),
+        ("listen: \x07\n", snapshot("error gearshift.yaml:1: (file): not YAML: character 7 is not allowed")),
+        ("models:\n  ? [a, b]\n  : 1\n", snapshot("error gearshift.yaml:2: models: a key must be plain text")),
+        ("<<: 3\nmodels: {}\n", snapshot("error gearshift.yaml:1: (file): <<: takes an alias of a mapping")),
+        ("models: {a: ${port}}\n", snapshot("error gearshift.yaml:1: (file): not YAML: while parsing a flow mapping, expected ',' or '}', but got '{' (inside { } and [ ] a text with ${...} needs quotes)")),
+        ("models: " + "[" * 100 + "]" * 100, snapshot("error gearshift.yaml:1: (file): not YAML: nested deeper than 40 levels")),
+        ("models: " + "{a: " * 1000, snapshot("error gearshift.yaml:1: (file): not YAML: nested deeper than 40 levels")),
+    ],
+    ids=[
+        "empty", "comments only", "a list", "a word", "an open bracket", "a tab", "an unknown alias", "an endless alias",
+        "two documents", "a Python object", "a control character", "a key that is a list", "a merge of a number",
+        "an unquoted placeholder", "deep lists", "deep open mappings",
+    ],
+)  # fmt: skip
+def test_what_is_not_a_configuration_gets_one_plain_problem(complaints: Complaints, text: str, said: str) -> None:
+    assert complaints(text) == said
+
+
+def test_aliases_that_multiply_are_refused_before_they_fill_the_memory(complaints: Complaints) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    assert complaints("\n".join(lines)) == snapshot(
+        "error gearshift.yaml:1: (file): more than 50000 values (aliases multiply)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variants", "said"),
+    [
+        (
+            "a: {}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.engine: engine is missing (llama.cpp, vllm or command)"
+            ),
+        ),
+        ("a:", snapshot("error gearshift.yaml:4: models.m.variants.a: null is not a mapping")),
+        (
+            "a: {engine: vllm}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.weights: weights is missing (a GGUF file, a model folder or a Hugging Face id)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: 3}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.weights: 3 is not text"),
+        ),
+        (
+            "a: {engine: {version: 1}, weights: o/n}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.engine: engine names no kind (llama.cpp, vllm or command)"
+            ),
+        ),
+        (
+            "a: {engine: 3, weights: o/n}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.engine: 3 is not a mapping"),
+        ),
+        (
+            "a: {engine: {kind: vllm, version: 1, path: /x}, weights: o/n}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.engine: version and path are given both (a path is used at whatever version it has)"
+            ),
+        ),
+        (
+            "a: {engine: command==3, command: srv, memory: 1GiB}",
+            snapshot("""\
+error gearshift.yaml:4: models.m.variants.a.engine: a command engine has neither version nor path (what runs is in command:)
+warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the variable PORT\
+"""),
+        ),
+        (
+            "a: {engine: command, memory: 1GiB}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.command: command is missing (command starts the server; upstream alone is a server that runs already)"
+            ),
+        ),
+        (
+            "a: {engine: command, command: 'a \"b', memory: 1GiB}",
+            snapshot("""\
+error gearshift.yaml:4: models.m.variants.a.command: 'a "b' cannot be split into arguments: no closing quotation
+warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the variable PORT\
+"""),
+        ),
+        (
+            "a: {engine: command, command: srv}",
+            snapshot("""\
+warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the variable PORT
+warning gearshift.yaml:4: models.m.variants.a.engine: no memory is declared: it shares a device with nobody (declare the bytes it takes on a device)\
+"""),
+        ),
+        (
+            "a: {engine: command, command: 'srv --port ${port}', kv_bytes: auto, sleep: true, memory: 1GiB}",
+            snapshot(
+                """\
+error gearshift.yaml:4: models.m.variants.a.kv_bytes: kv_bytes has no meaning for engine command (a command engine brings its own)
+error gearshift.yaml:4: models.m.variants.a.sleep: sleep has no meaning for engine command (a command engine brings its own)\
+"""
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, command: srv, upstream: 'http://x'}",
+            snapshot("""\
+error gearshift.yaml:4: models.m.variants.a.command: command has no meaning for engine vllm (it belongs to engine: command)
+error gearshift.yaml:4: models.m.variants.a.upstream: upstream has no meaning for engine vllm (it belongs to engine: command)\
+"""),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, upstream: 'ftp://x'}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.upstream: 'ftp://x' is not of the form ^https?://"),
+        ),
+        (
+            "a: {engine: llama.cpp, weights: o/n, sleep: true}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.sleep: sleep has no meaning for engine llama.cpp (sleep mode is vLLM's)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, context: 0}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.context: 0 is not above 0"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, context: true}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.context: true is not a token count"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, context: 32Q}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.context: '32Q' is not a token count (write for example 32768, 32K (32,768) or 32k (32,000))"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, kv_bytes: 3 apples}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.kv_bytes: '3 apples' is not a size (write for example 24GiB, 9.15GB or a number of bytes)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, gpus: []}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.gpus: gpus names none (leave it out to use every device)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, gpus: [-1]}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.gpus: -1 is not a GPU index (indices count from 0, as nvidia-smi shows them)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, gpus: [1.5]}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.gpus[0]: 1.5 is not a whole number or text"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, gpus: {a: 1}}",
+            snapshot('error gearshift.yaml:4: models.m.variants.a.gpus: {"a": 1} is not a whole number or text'),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, parallel: 0, queue_limit: -1}",
+            snapshot("""\
+error gearshift.yaml:4: models.m.variants.a.parallel: 0 is not at least 1
+error gearshift.yaml:4: models.m.variants.a.queue_limit: -1 is not at least 1\
+"""),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, speculation: {tokens: 3}}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.speculation: speculation names no method (mtp, ngram or draft)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, speculation: {method: draft}}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.speculation: method draft needs draft: (the weights of the draft model)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, speculation: {method: mtp, draft: o/d}}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.speculation.draft: method mtp takes no draft model"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, speculation: mtp}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.speculation: 'mtp' is not a mapping"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, probe: http}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.probe: probe http needs a path (write for example http:/health)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, probe: chatt}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.probe: 'chatt' is not chat, completion, embedding, rerank, http or none (did you mean chat?)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, probe: 'chat:/x'}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.probe: probe chat takes no path"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, sleep: 3}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.sleep: 3 is not 1 or 2"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, memory: {GPU-1: lots}}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.memory: 'lots' is not a size (write for example 24GiB, 9.15GB or a number of bytes)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, memory: [1]}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.memory: [1] is not a size"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, meter: none}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.meter: 'none' is not active or passive"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, load_timeout: 0}",
+            snapshot("""\
+error gearshift.yaml:4: models.m.variants.a.load_timeout: load_timeout must be above zero
+warning gearshift.yaml:4: models.m.variants.a.stall_timeout: stall_timeout (180 s) never comes before load_timeout (0 s)\
+"""),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, load_timeout: -3}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.load_timeout: -3 is negative"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, load_timeout: 1m, stall_timeout: 2m}",
+            snapshot(
+                "warning gearshift.yaml:4: models.m.variants.a.stall_timeout: stall_timeout (120 s) never comes before load_timeout (60 s)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, max_wait: off}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.max_wait: 'off' is not a duration (write for example 90s, 10m or 1h30m)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, args: {x: '${port}'}}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.args.x: ${port} is for command engines (the port of this engine is set by Gearshift)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, args: {x: '${PORT}'}}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.args.x: ${PORT} means nothing here (write ${port})"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, args: {enable-x: }}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.args.enable-x: enable-x has no value and nothing to take away (write true for a flag without a value; null only takes away what extends brought)"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, args: [x]}",
+            snapshot('error gearshift.yaml:4: models.m.variants.a.args: ["x"] is not a mapping'),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, env: {A: [1]}}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.env.A: [1] is not text"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, env: {'A=B': c}}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a.env.A=B: 'A=B' is not the name of an environment variable"
+            ),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, filters: {drop: x}}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.filters.drop: 'x' is not a list"),
+        ),
+        (
+            "'a:b': {engine: vllm, weights: o/n}",
+            snapshot(
+                "error gearshift.yaml:4: models.m.variants.a:b: 'a:b' cannot be a variant's name (letters, digits and . _ + - after the first)"
+            ),
+        ),
+        (
+            "a: {engine: llama.cpp, weights: /nowhere/a.gguf, template: /nowhere/t.jinja}",
+            snapshot("""\
+warning gearshift.yaml:4: models.m.variants.a.weights: there is no /nowhere/a.gguf
+warning gearshift.yaml:4: models.m.variants.a.template: there is no /nowhere/t.jinja\
+"""),
+        ),
+        (
+            "a: {extends: a}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.extends: extends goes in a circle: m:a -> m:a"),
+        ),
+        (
+            "a: {extends: x:y}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.extends: there is no variant 'x:y'"),
+        ),
+        (
+            "a: {extends: [a]}",
+            snapshot('error gearshift.yaml:4: models.m.variants.a.extends: ["a"] is not text'),
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_variant_is_said_with_its_place(complaints: Complaints, variants: str, said: str) -> None:
+    assert complaints(_models(variants)) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("listen: 8888.5", snapshot("error gearshift.yaml:1: listen: 8888.5 is not text or a whole number")),
+        (
+            "listen: nowhere",
+            snapshot(
+                "error gearshift.yaml:1: listen: 'nowhere' is not an address (write for example 127.0.0.1:8888, [::1]:8888 or 8888)"
+            ),
+        ),
+        (
+            "listen: ::1:80",
+            snapshot(
+                "error gearshift.yaml:1: listen: '::1:80' is not an address (write for example 127.0.0.1:8888, [::1]:8888 or 8888)"
+            ),
+        ),
+        (
+            "listen: 127.0.0.1:65536",
+            snapshot(
+                "error gearshift.yaml:1: listen: '127.0.0.1:65536' is not an address (write for example 127.0.0.1:8888, [::1]:8888 or 8888)"
+            ),
+        ),
+        (
+            "listen: 192.168.1.2:80",
+            snapshot(
+                "error gearshift.yaml:1: listen: 192.168.1.2 can be reached by others and there are no keys (add api_keys:, or allow_open: true if that is meant)"
+            ),
+        ),
+        (
+            "listen: '[::]:80'",
+            snapshot(
+                "error gearshift.yaml:1: listen: :: can be reached by others and there are no keys (add api_keys:, or allow_open: true if that is meant)"
+            ),
+        ),
+        ("api_keys: [{key_env: A}]", snapshot("error gearshift.yaml:1: api_keys[0]: name is missing")),
+        ("api_keys: [{name: a}]", snapshot("error gearshift.yaml:1: api_keys[0]: needs one of key_env and key_file")),
+        (
+            "api_keys: [{name: a, key_env: A, key_file: b}]",
+            snapshot("error gearshift.yaml:1: api_keys[0]: needs one of key_env and key_file"),
+        ),
+        (
+            "api_keys: [{name: a, key_env: SET}, {name: a, key_env: SET}]",
+            snapshot("error gearshift.yaml:1: api_keys[1].name: key 'a' is named twice"),
+        ),
+        (
+            "api_keys: [{name: a, key_env: UNSET}]",
+            snapshot(
+                "warning gearshift.yaml:1: api_keys[0].key_env: UNSET is not set (until then this key admits nobody)"
+            ),
+        ),
+        (
+            "api_keys: [{name: a, key_file: absent.key}]",
+            snapshot(
+                "warning gearshift.yaml:1: api_keys[0].key_file: absent.key: No such file or directory (until then this key admits nobody)"
+            ),
+        ),
+        (
+            "api_keys: [{name: a, key_env: SET, role: root}]",
+            snapshot("error gearshift.yaml:1: api_keys[0].role: 'root' is not client or operator"),
+        ),
+        ("api_keys: {a: b}", snapshot('error gearshift.yaml:1: api_keys: {"a": "b"} is not a list')),
+        (
+            "cors_origins: ['*', 'https://a.b', a.b]",
+            snapshot("""\
+error gearshift.yaml:1: cors_origins[0]: '*' is not an origin (name each page that may call, such as https://chat.example.org)
+error gearshift.yaml:1: cors_origins[2]: 'a.b' is not an origin (name each page that may call, such as https://chat.example.org)\
+"""),
+        ),
+        (
+            "allowed_hosts: ['a.b:80', a.b]",
+            snapshot("error gearshift.yaml:1: allowed_hosts[0]: 'a.b:80' is not a host (a name, without port)"),
+        ),
+        (
+            "body_limit: much",
+            snapshot(
+                "error gearshift.yaml:1: body_limit: 'much' is not a size (write for example 24GiB, 9.15GB or a number of bytes)"
+            ),
+        ),
+        (
+            "engines: {command: {version: 1}, vlm: {}}",
+            snapshot("""\
+error gearshift.yaml:1: engines.command: unknown key 'command'
+error gearshift.yaml:1: engines.vlm: unknown key 'vlm' (did you mean vllm?)\
+"""),
+        ),
+        (
+            "models: {a: {}, b: 3, c: {variants: {}}, d: }",
+            snapshot("""\
+error gearshift.yaml:1: models.a: variants is missing
+error gearshift.yaml:1: models.b: 3 is not a mapping
+error gearshift.yaml:1: models.c.variants: variants is empty
+error gearshift.yaml:1: models.d: null is not a mapping\
+"""),
+        ),
+        (
+            "groups: {a: {}, b: {members: []}, c: }",
+            snapshot("""\
+error gearshift.yaml:1: groups.a: members is missing
+error gearshift.yaml:1: groups.b.members: members is empty
+error gearshift.yaml:1: groups.c: null is not a mapping\
+"""),
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_file_itself_is_said_with_its_place(
+    complaints: Complaints, text: str, said: str
+) -> None:
+    assert complaints(text, {"SET": "secret"}) == said
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (
+            "groups: {g: {members: [m:z]}}",
+            snapshot(
+                "error gearshift.yaml:6: groups.g.members[0]: there is no variant or model 'm:z' (did you mean m:b?)"
+            ),
+        ),
+        (
+            "groups: {g: {members: [m]}, h: {members: ['m:a']}}",
+            snapshot("error gearshift.yaml:6: groups.h.members[0]: m:a is in group 'g' already"),
+        ),
+        (
+            "groups: {g: {members: [m], swap: maybe}}",
+            snapshot("error gearshift.yaml:6: groups.g.swap: 'maybe' is not true or false"),
+        ),
+        (
+            "groups: {g: {members: [m]}}\npreload: ['m:a', 'm:b']",
+            snapshot("warning gearshift.yaml:7: preload: m:a and m:b cannot both stay: group 'g' keeps one resident"),
+        ),
+        ("preload: [n]", snapshot("error gearshift.yaml:6: preload[0]: there is no variant or model 'n'")),
+        (
+            "side: {aliases: [mm]}",
+            snapshot("error gearshift.yaml:6: side.aliases[0]: no model is called 'mm' (did you mean m?)"),
+        ),
+        ("side: {headers: [x]}", snapshot('error gearshift.yaml:6: side.headers: ["x"] is not a mapping')),
+    ],
+)
+def test_a_name_that_refers_to_nothing_is_reported_with_the_nearest_one(
+    complaints: Complaints, rest: str, said: str
+) -> None:
+    variants = "a: {engine: vllm, weights: o/n}\nb: {engine: vllm, weights: o/n}"
+    assert complaints(f"{_models(variants)}\n{rest}") == said
+
+
+def test_no_name_may_mean_two_things(complaints: Complaints) -> None:
+    text = """\
+models:
+  m:
+    aliases: [n, m, "m:a", free, free]
+    variants: {a: {engine: vllm, weights: o/n}}
+  n:
+    variants: {a: {engine: vllm, weights: o/n}}
+  m:a:
+    variants: {a: {engine: vllm, weights: o/n}}
+"""
+    assert complaints(text) == snapshot("""\
+error gearshift.yaml:3: models.m.aliases[0]: 'n' means two things (it already names something in line 5)
+error gearshift.yaml:3: models.m.aliases[1]: 'm' means two things (it already names something in line 2)
+error gearshift.yaml:3: models.m.aliases[2]: 'm:a' means two things (it already names something in line 4)
+error gearshift.yaml:3: models.m.aliases[4]: 'free' means two things (it already names something in line 3)
+error gearshift.yaml:7: models.m:a: 'm:a' means two things (it already names something in line 4)\
+""")
+
+
+def test_one_fault_of_a_base_is_reported_once_however_many_variants_extend_it(complaints: Complaints) -> None:
+    variants = """
+        a: {engine: vllm, weights: o/n, gpus: [0, 0], contxt: 3}
+        b: {extends: a}
+        c: {extends: b, context: 32K}
+        """
+    assert complaints(_models(variants)) == snapshot("""\
+error gearshift.yaml:4: models.m.variants.a.contxt: unknown key 'contxt' (did you mean context?)
+error gearshift.yaml:4: models.m.variants.a.gpus: a GPU is named twice\
+""")
+
+
+def test_a_misfit_does_not_make_a_second_problem_of_what_refers_to_it(complaints: Complaints) -> None:
+    text = """\
+models:
+  m:
+    route: a
+    variants: {a: {engine: vllmm, weights: o/n}, b: {extends: a}}
+groups: {g: {members: ["m:a"]}}
+preload: [m]
+"""
+    assert complaints(text) == snapshot(
+        "error gearshift.yaml:4: models.m.variants.a.engine: 'vllmm' is not llama.cpp, vllm or command (did you mean vllm?)"
+    )
+
+
+def test_problems_know_their_file_place_line_and_severity(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(_models("a: {engine: vllm, weights: o/n, contxt: 3}"))
+    problem = caught.value.problems[0]
+    assert problem.file is not None
+    assert problem.file.name == "gearshift.yaml"
+    assert (problem.path, problem.line, problem.severity) == ("models.m.variants.a.contxt", 4, "error")
+    assert problem.hint == "did you mean context?"
