@@ -25,7 +25,7 @@ DRAFTED = """\
 0.03.000.001 I llama_context: n_ctx                 = 4096
 0.03.000.002 I llama_context:  CUDA_Host  output buffer size =     0.50 MiB
 0.03.000.003 I llama_kv_cache:      CUDA0 KV buffer size =    64.00 MiB
-0.03.000.004 I llama_kv_cache: size =   64.00 MiB (  4096 cells,   8 layers,  1/1 seqs), K (f16): 32.00 MiB, V (f16): 32.00 MiB
+0.03.000.004 I llama_kv_cache: size =   64.00 MiB (  4096 cells,   8 layers,  1/1 seqs), K (f16): 32.00 MiB
 0.03.000.005 I llama_memory_recurrent:      CUDA0 RS buffer size =     8.00 MiB
 0.03.000.006 I sched_reserve:      CUDA0 compute buffer size =    20.00 MiB
 0.03.000.007 I cmn  common_init_: warming up the model with an empty run - please wait ...
@@ -150,15 +150,15 @@ def test_stages_follow_the_load() -> None:
 
 
 MISSING = """\
-0.00.005.278 E common_fit_params: encountered an error while trying to fit params to free device memory: failed to load model
+0.00.005.278 E common_fit_params: encountered an error while trying to fit params: failed to load model
 0.00.005.300 E gguf_init_from_file: failed to open GGUF file '/nonexist.gguf' (No such file or directory)
 0.00.005.303 E llama_model_load: error loading model: llama_model_loader: failed to load model from /nonexist.gguf
 0.00.005.311 E srv    load_model: failed to load model, '/nonexist.gguf'
 0.00.005.731 E srv  llama_server: exiting due to model loading error
 """
 OUT_OF_MEMORY = """\
-0.09.000.000 W common_fit_params: failed to fit params to free device memory: n_gpu_layers already set by user to 99, abort
-0.09.100.000 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 4096.00 MiB on device 1: cudaMalloc failed: out of memory
+0.09.000.000 W common_fit_params: failed to fit params: n_gpu_layers already set by user to 99, abort
+0.09.100.000 E ggml_backend_cuda: allocating 4096.00 MiB on device 1: cudaMalloc failed: out of memory
 0.09.100.001 E ggml_gallocr_reserve_n_impl: failed to allocate CUDA1 buffer of size 4294967296
 0.09.100.002 W sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism
 0.09.100.003 E llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers

@@ -44,7 +44,8 @@ def test_a_real_crash_after_ready_names_what_killed_the_worker(fold: Fold) -> No
 
 
 def test_stages_and_progress_follow_a_real_load() -> None:
-    state, seen = log_fold("vllm"), [("starting", None)]
+    state = log_fold("vllm")
+    seen: list[tuple[str, float | None]] = [("starting", None)]
     for line in SMOL.read_text(encoding="utf-8").splitlines():
         state = state.feed(line)
         if (state.report.stage, state.report.progress) != seen[-1]:
@@ -63,7 +64,8 @@ def test_stages_and_progress_follow_a_real_load() -> None:
 
 
 def test_of_a_repainted_bar_the_last_state_counts() -> None:
-    bar = "Loading safetensors checkpoint shards:   0% Completed | 0/3\rLoading safetensors checkpoint shards:  67% Completed | 2/3"
+    title = "Loading safetensors checkpoint shards: "
+    bar = f"{title}  0% Completed | 0/3\r{title} 67% Completed | 2/3"
     assert log_fold("vllm").feed(bar).report.progress == 0.67
 
 
@@ -145,7 +147,7 @@ PYDANTIC = """\
 Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/vllm/config.py", line 1, in run
 pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
-  Value error, User-specified max_model_len (9999) is greater than the derived max_model_len (max_position_embeddings=8192).
+  Value error, User-specified max_model_len (9999) is greater than the derived max_model_len (8192).
     For further information visit https://errors.pydantic.dev/2.12/v/value_error
 """
 

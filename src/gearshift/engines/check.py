@@ -69,7 +69,7 @@ def _argument(flags: FlagMap, name: str, value: ArgValue, place: str) -> Iterato
     flag = find_flag(flags, name)
     owned = OWNED_FLAGS[flags.kind].get(flag.name if flag else plain)
     if owned:
-        yield _Finding(place, f"{name} is set by Gearshift", owned, certain=True)
+        yield _Finding(place, f"{name} cannot be set in args", owned, certain=True)
     elif flag is None:
         yield _unknown(flags, plain, place)
     elif "." not in plain:

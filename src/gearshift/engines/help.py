@@ -10,7 +10,7 @@ from gearshift.domain.variant import EngineKind
 from gearshift.engines.flags import flag_map
 
 _GONE = "the argument has been removed"  # llama.cpp still lists such flags, only to refuse them
-_OPTION = re.compile(r",?\s+(?=--?[A-Za-z])")  # between the names of one flag
+_OPTION = re.compile(r",\s+(?=--?[A-Za-z])")  # between the names of one flag
 _VALUE_SET = re.compile(r"[\[{(<]([\w.+-]+(?:\s*[|,]\s*[\w.+-]+)+)[\]})>]")
 _ALLOWED = re.compile(r"allowed values: ([\w, ]+)")
 _LISTED = re.compile(r"'([^']+)'")
@@ -30,7 +30,7 @@ def parse_help(kind: EngineKind, version: str | None, text: str) -> FlagMap:
 
 def _llamacpp_flags(text: str) -> Iterator[Flag]:
     for head, description in _entries(text, indent=""):
-        if _GONE not in description and not head.startswith("-----"):
+        if _GONE not in description:
             yield _llamacpp_flag(head, description)
 
 
@@ -53,7 +53,7 @@ def _llamacpp_flag(head: str, description: str) -> Flag:
 def _llamacpp_choices(hint: str, description: str) -> tuple[str, ...]:
     if allowed := _ALLOWED.search(description):
         return tuple(part.strip() for part in allowed[1].split(",") if part.strip())
-    if "..." in hint:
+    if ".." in hint:  # <dev1,dev2,..> and N0,N1,... show a form, not the values
         return ()
     if listed := _VALUE_SET.search(hint):
         return tuple(re.split(r"\s*[|,]\s*", listed[1]))
@@ -99,8 +99,9 @@ def _argparse_choices(hint: str) -> tuple[str, ...]:
 def _entries(text: str, *, indent: str) -> Iterator[tuple[str, str]]:
     """Pairs of option line and description; two blanks end the options where both share a line."""
     head, description = "", ""
+    begin = re.compile(rf"{indent}--?[A-Za-z]")
     for line in text.splitlines():
-        if line.startswith(f"{indent}-"):
+        if begin.match(line):
             if head:
                 yield head, description
             head, _, description = _split_columns(line.removeprefix(indent))
