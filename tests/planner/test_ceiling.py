@@ -1,0 +1,252 @@
+"""The roofline against every published case and our own H200 recording; times in ms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gearshift.planner.ceiling import Hardware, Workload, cost_ratio, decode_ceiling, experts_touched
+from gearshift.planner.gpus import GPUS, find_gpu, parse_gpu
+
+STATE = 156_893_184
+KV = {"fp8": (32_768, 2_048), "f16": (65_536, 4_096), "q8_0": (34_816, 2_176), "q4_0": (18_432, 1_152)}
+RECIPES = {  # body, head, draft head in GB
+    "nvfp4-mixed": (16.864, 0.715, 0.849),
+    "nvfp4-all": (13.697, 2.543, 0.849),
+    "int4": (12.650, 2.543, 0.298),
+    "UD-Q4_K_XL": (15.792, 1.043, 0.348),
+    "UD-Q4_K_M": (14.347, 1.043, 0.348),
+    "UD-Q5_K_M": (17.654, 1.043, 0.348),
+    "fp8": (24.351, 2.543, 0.425),
+}
+LLAMACPP = frozenset({"UD-Q4_K_XL", "UD-Q4_K_M", "UD-Q5_K_M"})
+CARDS = {"3090": 936e9, "5090": 1792e9, "5060": 448e9, "h200": 4800e9}
+
+
+def work(recipe: str, kv: str, draft_kv: str | None = None) -> Workload:
+    body, head, draft = (int(size * 1e9) for size in RECIPES[recipe])
+    return Workload(
+        body_bytes=body,
+        head_bytes=head,
+        kv_token_bytes=KV[kv][0],
+        state_bytes=STATE,
+        draft_bytes=draft,
+        draft_kv_token_bytes=KV[draft_kv or kv][1],
+        catches_up=recipe in LLAMACPP,
+        active_parameters=25.6e9,
+    )
+
+
+def even(expected: float, drafted: int) -> tuple[float, ...]:
+    """Acceptance by position that gives so many tokens per step."""
+    return ((expected - 1) / drafted,) * drafted if drafted else ()
+
+
+class Case(NamedTuple):
+    """One published case: the ideal step and its drafting part in ms, speeds in tok/s, the fraction in percent."""
+
+    name: str
+    recipe: str
+    card: str
+    cards: int
+    kv: str
+    depth: int
+    drafted: int
+    expected: float
+    ideal: float
+    draft: float
+    tok_s: float
+    measured: float
+    percent: int
+
+
+CASES = [
+    Case("R1 short", "nvfp4-mixed", "5090", 1, "fp8", 500, 0, 1, 9.99, 0.0, 100.1, 77.0, 77),
+    Case("R1 128K", "nvfp4-mixed", "5090", 1, "fp8", 131_072, 0, 1, 12.38, 0.0, 80.8, 64.7, 80),
+    Case("R2 2k", "nvfp4-mixed", "5090", 1, "f16", 2_000, 0, 1, 10.06, 0.0, 99.4, 66, 66),
+    Case("R2 60k", "nvfp4-mixed", "5090", 1, "f16", 60_000, 0, 1, 12.18, 0.0, 82.1, 57, 69),
+    Case("R2 2k n3", "nvfp4-mixed", "5090", 1, "f16", 2_000, 3, 2.6, 12.95, 2.63, 200.7, 107, 53),
+    Case("R2 60k n3", "nvfp4-mixed", "5090", 1, "f16", 60_000, 3, 2.6, 15.47, 3.03, 168.0, 46, 27),
+    Case("R2 TP2 2k", "nvfp4-mixed", "5090", 2, "f16", 2_000, 0, 1, 5.03, 0.0, 198.8, 99, 50),
+    Case("R2 TP2 2k n3", "nvfp4-mixed", "5090", 2, "f16", 2_000, 3, 2.6, 6.48, 1.32, 401.4, 105, 26),
+    Case("R2 TP2 60k n3", "nvfp4-mixed", "5090", 2, "f16", 60_000, 3, 2.6, 7.74, 1.52, 336.1, 45, 13),
+    Case("R3 8K", "int4", "3090", 2, "fp8", 8_000, 3, 3.33, 13.25, 4.58, 251.2, 80, 32),
+    Case("R3 262K", "int4", "3090", 2, "fp8", 262_144, 3, 3.41, 18.54, 5.41, 184.0, 75, 41),
+    Case("club-3090", "nvfp4-mixed", "5090", 1, "fp8", 1_000, 0, 1, 10.00, 0.0, 100.0, 71, 71),
+    Case("syv-ai", "int4", "3090", 1, "fp8", 112_648, 3, 2.56, 30.86, 9.85, 83.0, 68.1, 82),
+    Case("qwen38-mtp 3090", "UD-Q4_K_XL", "3090", 1, "q4_0", 500, 0, 1, 18.33, 0.0, 54.6, 43.9, 80),
+    Case("qwen38-mtp 5090", "UD-Q4_K_XL", "5090", 1, "q4_0", 500, 0, 1, 9.57, 0.0, 104.4, 74.5, 71),
+    Case("qwen38-mtp n4", "UD-Q4_K_XL", "5090", 1, "q4_0", 500, 4, 3.76, 13.23, 3.30, 284.3, 169.1, 59),
+    Case("qwen38-mtp tensor", "UD-Q4_K_M", "5060", 2, "q4_0", 500, 0, 1, 17.54, 0.0, 57.0, 37.1, 65),
+    Case("HilbertRaum n2", "UD-Q5_K_M", "3090", 1, "f16", 2_300, 2, 2.505, 24.18, 3.38, 103.4, 46.73, 45),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_published_case_is_reproduced(case: Case) -> None:
+    bound = decode_ceiling(
+        work(case.recipe, case.kv),
+        Hardware(CARDS[case.card], cards=case.cards),
+        depth=case.depth,
+        acceptance=even(case.expected, case.drafted),
+    )
+    assert bound.step_s * 1e3 == pytest.approx(case.ideal, abs=0.011)
+    assert bound.draft_s * 1e3 == pytest.approx(case.draft, abs=0.011)
+    assert bound.tok_s == pytest.approx(case.tok_s, rel=0.003)
+    assert bound.fraction_of(case.measured) * 100 == pytest.approx(case.percent, abs=0.6)
+
+
+LADDER = [
+    (8_000, 3.33, 13.25, 28.4, 80),
+    (32_000, 3.36, 13.75, 26.2, 84),
+    (64_000, 3.33, 14.42, 25.2, 84),
+    (120_000, 2.91, 15.58, 26.6, 69),
+    (180_000, 3.34, 16.83, 24.9, 80),
+    (200_000, 3.39, 17.25, 26.2, 78),
+    (262_144, 3.41, 18.54, 26.9, 75),
+]
+
+
+@pytest.mark.parametrize(("depth", "expected", "ideal", "unexplained", "measured"), LADDER)
+def test_r3_leaves_the_same_unexplained_time_at_every_depth(
+    depth: int, expected: float, ideal: float, unexplained: float, measured: float
+) -> None:
+    bound = decode_ceiling(
+        work("int4", "fp8"), Hardware(CARDS["3090"], cards=2), depth=depth, acceptance=even(expected, 3)
+    )
+    assert bound.step_s * 1e3 == pytest.approx(ideal, abs=0.011)
+    assert expected / measured * 1e3 - bound.step_s * 1e3 == pytest.approx(unexplained, abs=0.3)
+
+
+@pytest.mark.parametrize(("depth", "off", "on"), [(2_000, 5.68, 7.64), (32_000, 5.89, 7.88), (60_000, 6.08, 8.11)])
+def test_the_h200_recording_at_depth(depth: int, off: float, on: float) -> None:
+    hardware = Hardware(CARDS["h200"])
+    assert decode_ceiling(work("fp8", "fp8"), hardware, depth=depth).step_s * 1e3 == pytest.approx(off, abs=0.02)
+    with_draft = decode_ceiling(work("fp8", "fp8"), hardware, depth=depth, acceptance=(0.91, 0.80, 0.65))
+    assert with_draft.step_s * 1e3 == pytest.approx(on, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("batch", "off", "on"), [(1, 5.67, 7.62), (4, 5.87, None), (8, 6.14, 8.78), (16, 6.68, 10.11), (32, 7.75, 12.75)]
+)
+def test_the_h200_recording_with_more_sequences(batch: int, off: float, on: float | None) -> None:
+    model, hardware = work("fp8", "fp8"), Hardware(CARDS["h200"])
+    plain = decode_ceiling(model, hardware, depth=256, batch=batch)
+    assert plain.step_s * 1e3 == pytest.approx(off, rel=0.01)
+    if on is not None:
+        drafted = decode_ceiling(model, hardware, depth=256, batch=batch, acceptance=(0.9, 0.8, 0.65))
+        assert drafted.step_s * 1e3 == pytest.approx(on, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "card", "kv", "depth", "ratios"),
+    [
+        ("UD-Q4_K_XL", "5090", "q8_0", 2_000, (1.11, 1.20, 1.29, 1.38, 1.56)),
+        ("UD-Q4_K_XL", "5090", "q8_0", 128_000, (1.11, 1.20, 1.28, 1.37, 1.54)),
+        ("UD-Q4_K_M", "3090", "q4_0", 2_000, (1.12, 1.22, 1.32, 1.42, 1.61)),
+        ("UD-Q4_K_M", "3090", "q4_0", 128_000, (1.12, 1.22, 1.31, 1.40, 1.59)),
+        ("nvfp4-mixed", "5090", "fp8", 2_000, (1.10, 1.19, 1.29, 1.38, 1.58)),
+        ("nvfp4-mixed", "5090", "fp8", 128_000, (1.09, 1.18, 1.27, 1.36, 1.54)),
+        ("nvfp4-all", "5090", "fp8", 2_000, (1.21, 1.43, 1.64, 1.86, 2.28)),
+        ("nvfp4-all", "5090", "fp8", 128_000, (1.18, 1.37, 1.55, 1.73, 2.10)),
+    ],
+)
+def test_what_a_draft_must_earn(recipe: str, card: str, kv: str, depth: int, ratios: tuple[float, ...]) -> None:
+    found = [
+        cost_ratio(work(recipe, kv), Hardware(CARDS[card]), depth=depth, drafted=drafted) for drafted in (1, 2, 3, 4, 6)
+    ]
+    assert found == pytest.approx(ratios, abs=0.011)
+
+
+def test_a_sixteen_bit_head_more_than_doubles_a_drafted_token() -> None:
+    one = {recipe: decode_ceiling(work(recipe, "fp8"), Hardware(1e9), depth=0, acceptance=(1.0,)) for recipe in RECIPES}
+    assert one["nvfp4-mixed"].draft_s == pytest.approx(1.56, abs=0.01)
+    assert one["nvfp4-all"].draft_s == pytest.approx(3.39, abs=0.01)
+
+
+@pytest.mark.parametrize(("card", "one_token_ms"), [("3090", 0.72), ("4090", 0.31), ("5090", 0.24), ("H200", 0.05)])
+def test_compute_binds_only_with_many_tokens_a_step(card: str, one_token_ms: float) -> None:
+    gpu = find_gpu(f"NVIDIA GeForce RTX {card}" if card.isdigit() else card)
+    assert gpu is not None
+    hardware = Hardware(gpu.bandwidth, gpu.flops)
+    single = decode_ceiling(work("int4", "fp8"), hardware, depth=100)
+    assert (single.compute_s or 0) * 1e3 == pytest.approx(one_token_ms, abs=0.006)
+    assert single.dominant == "weights"
+    assert decode_ceiling(work("int4", "fp8"), hardware, depth=100, batch=512).dominant in {"compute", "state"}
+
+
+def test_depth_makes_the_cache_the_dominant_term() -> None:
+    model = work("int4", "f16")
+    assert decode_ceiling(model, Hardware(1e12), depth=1_000).dominant == "weights"
+    assert decode_ceiling(model, Hardware(1e12), depth=1_000_000).dominant == "kv"
+
+
+def test_a_verify_step_of_a_mixture_reads_more_experts() -> None:
+    assert experts_touched(256, 8, 1) == pytest.approx(8)
+    model = Workload(body_bytes=20_000, head_bytes=0, routed_bytes=16_000, experts=256, experts_used=8)
+    plain = decode_ceiling(model, Hardware(1.0), depth=0)
+    verify = decode_ceiling(model, Hardware(1.0), depth=0, acceptance=(0.5, 0.5, 0.5))
+    assert plain.weights_s == pytest.approx(4_000 + 500)
+    assert verify.weights_s == pytest.approx(4_000 + 16_000 * experts_touched(256, 8, 4) / 256)
+
+
+@given(
+    depth=st.integers(0, 500_000),
+    batch=st.integers(1, 64),
+    acceptance=st.lists(st.floats(0, 1), max_size=6),
+    cards=st.integers(1, 8),
+)
+def test_a_ceiling_is_consistent(depth: int, batch: int, acceptance: list[float], cards: int) -> None:
+    model = work("nvfp4-mixed", "fp8")
+    bound = decode_ceiling(
+        model, Hardware(1e12, 1e14, cards), depth=depth, batch=batch, acceptance=sorted(acceptance, reverse=True)
+    )
+    assert bound.tok_s == pytest.approx(batch * bound.tokens_per_step / bound.step_s)
+    assert sum(bound.shares().values()) == pytest.approx(1)
+    deeper = decode_ceiling(model, Hardware(1e12, 1e14, cards), depth=depth + 1000, batch=batch, acceptance=acceptance)
+    assert deeper.step_s >= bound.step_s
+    assert bound.step_s >= (bound.compute_s or 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+        ("rtx 3090ti", "RTX 3090 Ti"),
+        ("NVIDIA GeForce RTX 3090", "RTX 3090"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000"),
+        ("NVIDIA H100 80GB HBM3", "H100 80GB"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA H200", "H200"),
+    ],
+)
+def test_a_driver_name_finds_its_row(name: str, row: str) -> None:
+    found = find_gpu(name)
+    assert found is not None
+    assert found.name == row
+
+
+def test_a_better_version_of_a_known_card_is_not_taken_for_it() -> None:
+    assert find_gpu("NVIDIA GeForce RTX 5080 SUPER") is None
+    assert find_gpu("Some Other Card") is None
+
+
+def test_a_card_can_be_given_by_hand() -> None:
+    gpu = parse_gpu("32:1792")
+    assert (gpu.memory_gib, gpu.bandwidth, gpu.flops) == (32, 1792e9, None)
+    with pytest.raises(ValueError, match="is no known card; write GiB:GB/s"):
+        parse_gpu("RTX 9999")
+
+
+def test_every_row_names_its_source_and_is_plausible() -> None:
+    assert len({gpu.name for gpu in GPUS}) == len(GPUS) >= 20
+    for gpu in GPUS:
+        assert gpu.source
+        assert 8 <= gpu.memory_gib <= 300
+        assert 200 <= gpu.bandwidth_gbs <= 9000
