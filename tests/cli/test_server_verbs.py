@@ -42,6 +42,12 @@ smol:q4    llama.cpp         failed                -                -       0   
     )
 
 
+def test_the_table_in_the_docs_is_what_ps_prints(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    admin.set_state("qwen:int4", "loading", "loading weights 40 %")
+    page = Path(__file__).parents[2] / "docs/cli.md"
+    assert f"$ gearshift ps\n{gearshift('ps').stdout}```" in page.read_text()
+
+
 def test_ps_as_json_is_the_rows_of_the_contract(admin: FakeAdmin, gearshift: Gearshift) -> None:
     result = gearshift("ps", "--json")
     rows = json.loads(result.stdout)
@@ -143,7 +149,7 @@ hint: a load goes on only while others wait for it; see gearshift ps
 
 def test_an_unknown_variant_is_named_with_those_that_exist(admin: FakeAdmin, gearshift: Gearshift) -> None:
     assert seen(gearshift("load", "qwen:int5")) == snapshot(
-        (1, "", "error: there is no variant 'qwen:int5' (known: qwen:q8, qwen:int4, smol:q4)\n")
+        (1, "", "error: there is no variant 'qwen:int5' (known are: qwen:q8, qwen:int4, smol:q4)\n")
     )
     assert "qwen:int5" not in admin.rows
 

@@ -107,7 +107,7 @@ async def test_an_unknown_variant_is_named_in_the_error(client: httpx2.AsyncClie
     assert response.json() == snapshot(
         {
             "error": {
-                "message": "there is no variant 'nope' (known: qwen:q8, qwen:int4, smol:q4)",
+                "message": "there is no variant 'nope' (known are: qwen:q8, qwen:int4, smol:q4)",
                 "type": "invalid_request_error",
                 "code": "model_not_found",
                 "param": "model",

@@ -21,8 +21,9 @@ from gearshift.web.streams import streaming, unless_gone
 def _row(admin: Admin, name: str) -> VariantStatus:
     found = next((row for row in admin.status().variants if row.variant == name), None)
     if found is None:
+        known = ", ".join(row.variant for row in admin.status().variants)
         msg = f"there is no variant {name!r}"
-        raise UnknownModelError(msg, hint="GET /api/v1/variants lists them")
+        raise UnknownModelError(msg, hint=f"known are: {known or 'none'}")
     return found
 
 
@@ -37,13 +38,18 @@ async def row(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
 
 
 async def load(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
-    """Loads and waits; a client that goes away leaves the queue like any other waiter."""
+    """Loads and waits; a client that goes away leaves the queue like any other waiter. Raises UnknownModelError.
+
+    Only an exact id will do: what an alias means can change between the call and the answer.
+    """
+    _row(admin, call.name)
     await unless_gone(call.request, admin.load(call.name))
     return _row(admin, call.name)
 
 
 async def unload(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
     """Unloads and waits. A stop that has begun is carried through, whether or not the client stays to see it."""
+    _row(admin, call.name)
     await admin.unload(call.name)
     return _row(admin, call.name)
 
