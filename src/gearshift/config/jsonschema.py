@@ -19,3 +19,7 @@ def json_schema() -> dict[str, Any]:
 def schema_text() -> str:
     """What the packaged file holds."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")

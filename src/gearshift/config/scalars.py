@@ -13,7 +13,7 @@ _WORDS: dict[str, PlainScalar] = {
 }  # fmt: skip
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _BASED = re.compile(r"0x[0-9a-fA-F]{1,16}|0o[0-7]{1,21}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
 
 
 def plain_scalar(text: str) -> PlainScalar:
