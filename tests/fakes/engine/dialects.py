@@ -7,7 +7,7 @@ from typing import Any
 from fakes.engine.options import Options
 
 Event = tuple[str | None, object]  # event name (None = data only), document or a literal string
-CALL = {"name": "lookup", "arguments": '{"city": "Bonn"}'}
+CALL: dict[str, Any] = {"name": "lookup", "arguments": '{"city": "Bonn"}'}
 
 
 class Generation:

@@ -1,0 +1,212 @@
+"""One engine under supervision: loading, ready, asleep, stopping, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
+from gearshift.domain.launch import HttpCall, LaunchSpec, ReadyReport, SleepRule, StopReport
+from gearshift.domain.startup import StartReport
+from gearshift.supervisor.health import EngineClient
+from gearshift.supervisor.launch_log import LaunchLog
+from gearshift.supervisor.liveness import Liveness
+from gearshift.supervisor.racing import first_of
+from gearshift.supervisor.readiness import Readiness, epitaph, load_failed
+from gearshift.supervisor.stop_command import run_stop_command
+from gearshift.supervisor.stopping import MemoryWatch, port_problem
+from gearshift.supervisor.tree import Tree, TreeEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a launcher gives its child. ``tree`` None: the engine runs elsewhere and nothing was started."""
+
+    spec: LaunchSpec
+    tree: Tree | None
+    log: LaunchLog
+    log_path: Path
+    grown: asyncio.Event
+    client: EngineClient
+    memory: MemoryWatch
+    in_flight: Callable[[], int]
+    others: Callable[[], Collection[int]]  # processes of other launches of ours
+    forget: Callable[[], None]  # the child is gone, verified
+    began: float  # of the launch, monotonic
+    spawn_s: float
+
+
+class LocalChild:
+    """Implements `domain.launch.Child` for a tree on this box. Its state is written by its own tasks alone."""
+
+    def __init__(self, parts: Parts) -> None:
+        loop = asyncio.get_running_loop()
+        self._parts = parts
+        self._ended: asyncio.Future[Failure] = loop.create_future()
+        self._stop_asked = False
+        self._stopping: asyncio.Task[StopReport] | None = None
+        self._memory_at = parts.began  # when a stop saw the memory back
+        self._liveness = Liveness(parts.spec.timing, parts.client, lambda: self.pids, parts.in_flight)
+        self._loading = asyncio.create_task(self._load(), name=f"load {parts.spec.variant}")
+        self._loading.add_done_callback(_retrieve)
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def spec(self) -> LaunchSpec:
+        return self._parts.spec
+
+    @property
+    def report(self) -> StartReport:
+        return self._parts.log.report
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return self._parts.tree.pids if self._parts.tree else ()
+
+    @property
+    def log_path(self) -> Path:
+        return self._parts.log_path
+
+    @property
+    def tree(self) -> Tree | None:
+        return self._parts.tree
+
+    # -- loading and living ----------------------------------------------------------------------------------------
+
+    async def ready(self) -> ReadyReport:
+        try:
+            return await asyncio.shield(self._loading)
+        except asyncio.CancelledError:
+            if not self._loading.cancelled():
+                raise  # the waiter was cancelled; the load goes on
+            raise load_failed(self.spec.variant, Failure("stopped while it was loading")) from None
+
+    async def _load(self) -> ReadyReport:
+        parts = self._parts
+        readiness = Readiness(parts.spec, parts.client, parts.log, lambda: self.pids, parts.grown)
+        report = await readiness.wait(parts.began, parts.spawn_s, parts.tree.death if parts.tree else None)
+        self._watching = asyncio.create_task(self._watch(), name=f"watch {parts.spec.variant}")
+        return report
+
+    async def _watch(self) -> None:
+        """From ready to the end: its death or its silence, whichever comes first."""
+        tree = self._parts.tree
+        failure = await first_of(self._liveness.watch(), *([self._death(tree)] if tree else []))
+        if not self._stop_asked and not self._ended.done():
+            self._ended.set_result(failure)
+
+    async def _death(self, tree: Tree) -> Failure:
+        return await epitaph(self._parts.log, await tree.death())
+
+    def ended(self) -> Awaitable[Failure]:
+        return asyncio.shield(self._ended)
+
+    # -- stopping --------------------------------------------------------------------------------------------------
+
+    async def stop(self, *, grace_s: float | None = None) -> StopReport:
+        self._stop_asked = True
+        if self._stopping is None or _failed(self._stopping):
+            self._stopping = asyncio.create_task(self._stop(grace_s), name=f"stop {self.spec.variant}")
+            self._stopping.add_done_callback(_retrieve)
+        elif grace_s is not None and self._parts.tree and not self._stopping.done():
+            self._parts.tree.hurry(grace_s)
+        return await asyncio.shield(self._stopping)
+
+    async def _stop(self, grace_s: float | None) -> StopReport:
+        began = time.monotonic()
+        for task in (self._loading, self._watching):
+            if task:
+                task.cancel()
+        pids = set(self.pids)
+        await self._parts.memory.before_stop(pids)
+        end = await self._end(self.spec.stop.grace_s if grace_s is None else grace_s)
+        exit_s = time.monotonic() - began
+        problems = await self._left_behind(pids, end)
+        if problems:
+            raise StopIncompleteError(
+                f"{self.spec.variant} was stopped but left something behind: {'; '.join(problems)}",
+                hint="end what is named, then unload the variant again; nothing is started in its place until then",
+            )
+        await self._let_go()
+        total_s = time.monotonic() - began
+        return StopReport(exit_s, self._memory_at - began, total_s, killed=end.killed, exit_code=end.exit_code)
+
+    async def _end(self, grace_s: float) -> TreeEnd:
+        began = time.monotonic()
+        rule = self.spec.stop
+        if rule.command:
+            await run_stop_command(rule.command, self.spec.env, grace_s)
+        if self._parts.tree is None:
+            return TreeEnd(None, killed=False, left=())
+        return await self._parts.tree.end(rule.signal, max(0.0, grace_s - (time.monotonic() - began)))
+
+    async def _left_behind(self, pids: set[int], end: TreeEnd) -> list[str]:
+        """Processes first: while they live, port and memory cannot be back."""
+        if end.left:
+            return [f"{process} is still alive" for process in end.left]
+        memory = self._parts.memory
+        tree = pids if self.spec.owns_process else memory.newcomers() - set(self._parts.others())
+        port, missing = await asyncio.gather(port_problem(self.spec.endpoint), self._memory_problem(tree))
+        return [problem for problem in (port, missing) if problem]
+
+    async def _memory_problem(self, tree: set[int]) -> str | None:
+        problem = await self._parts.memory.problem(tree)
+        self._memory_at = time.monotonic()
+        return problem
+
+    async def _let_go(self) -> None:
+        if self._parts.tree:
+            await self._parts.tree.close()
+        self._parts.log.abandon()
+        self._parts.forget()
+
+    # -- sleeping --------------------------------------------------------------------------------------------------
+
+    async def sleep(self) -> None:
+        """Raises GearshiftError when the engine refuses or does not say that it sleeps."""
+        rule = self._sleep_rule()
+        self._liveness.pause()
+        problem = await self._calls((*rule.sleep, rule.is_sleeping))
+        if problem:
+            self._liveness.resume()
+            msg = f"{self.spec.variant} did not go to sleep: {problem}"
+            raise GearshiftError(msg, hint="stop it instead; `sleep:` can be taken out of the variant")
+
+    async def wake(self) -> None:
+        rule = self._sleep_rule()
+        try:
+            async with asyncio.timeout(rule.wake_timeout_s):
+                problem = await self._calls(rule.wake) or (await self._parts.client.probe(rule.wake_timeout_s)).problem
+        except TimeoutError:
+            problem = f"no token within {rule.wake_timeout_s:g} s"
+        if problem:
+            raise load_failed(self.spec.variant, Failure(f"it did not wake: {problem}", fix="start it cold"))
+        self._liveness.resume()
+
+    async def _calls(self, calls: Sequence[HttpCall]) -> str | None:
+        """Make the calls in order; the first one's problem, if there is one."""
+        for call in calls:
+            answer = await self._parts.client.call(call)
+            if not answer.ok or b'"is_sleeping":false' in answer.body.replace(b" ", b""):
+                return answer.problem or f"{call.path} answered {answer.body.decode('utf-8', 'replace')}"
+        return None
+
+    def _sleep_rule(self) -> SleepRule:
+        if self.spec.sleep is None:
+            msg = f"{self.spec.variant} has no sleep mode"
+            raise GearshiftError(msg, hint="set `sleep:` on the variant")
+        return self.spec.sleep
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """A result that nobody awaited is no lost error: `ready` and `stop` hand the same task to whoever asks later."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _failed(task: asyncio.Task[StopReport]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

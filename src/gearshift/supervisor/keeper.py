@@ -1,0 +1,230 @@
+"""The keeper: a small program that starts one engine and does not leave before the last process of its tree is gone.
+
+Run as ``python -I -S keeper.py FD`` on the standard library alone (nothing of Gearshift is importable there). ``FD``
+is a stream socket whose other end only Gearshift holds. Messages are JSON lines.
+
+In:  ``{"argv", "env", "cwd", "grace_s", "detaches"}`` once, then any number of ``{"stop": signal, "grace_s"}``.
+Out: ``{"pid"}`` or ``{"error"}``, ``{"exit": code}`` when the engine itself is gone (negative = signal),
+     ``{"killed": n}`` when SIGKILL was needed, ``{"empty": true}`` when the tree is.
+
+Why it is certain: the keeper is a child subreaper, so whatever a descendant does (new session, new name, double fork,
+another environment), once its parent is dead it is a child of the keeper. A keeper without children has no tree.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+ORPHAN_GRACE_S = 1.0  # for processes that outlive their engine, which was their only reason to be
+KILL_RETRY_S = 0.005  # between looks for processes forked while the last ones were being killed
+
+
+def parents() -> dict[int, int]:
+    """Parent pid of every process, from one pass over /proc."""
+    found = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the keeper a third of its start
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - likewise
+                    found[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
+            except OSError:  # gone meanwhile
+                continue
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """Pids of the processes below ``root``, parents before their children."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    found, level = [], [root]
+    while level:
+        level = [child for pid in level for child in children.get(pid, [])]
+        found += level
+    return found
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one property of this process by the call of that name (2). Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+class Keeper:
+    """One engine's life, seen from its parent."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.inbox = b""
+        self.engine: int | None = None
+        self.orphaned = False  # Gearshift is gone
+        self.grace_s = 5.0  # what the tree gets when Gearshift dies
+        self.detaches = False  # the program is allowed to leave its server behind, as daemons do
+        self.kill_at: float | None = None  # a stop is under way; SIGKILL from then on
+        self.killed = 0
+
+    def run(self) -> None:
+        """Start the engine, then watch until no process of its tree is left."""
+        wakeup, noise = socket.socketpair()
+        noise.setblocking(False)
+        signal.set_wakeup_fd(noise.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        job = self._first_message()
+        if job is None:
+            return
+        self.grace_s, self.detaches = job["grace_s"], job["detaches"]
+        self._start(job)
+        self._obey()
+        while self._reap():
+            waiting = [wakeup] if self.orphaned else [wakeup, self.control]
+            ready, _, _ = select.select(waiting, [], [], self._patience())
+            if wakeup in ready:
+                wakeup.recv(4096)
+            if self.control in ready:
+                self._listen()
+            if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                self._kill()
+        self._tell({"empty": True})
+
+    def _first_message(self) -> dict[str, Any] | None:
+        """The job, or None when Gearshift is gone before it gave one."""
+        while b"\n" not in self.inbox:
+            data = self.control.recv(1 << 20)
+            if not data:
+                return None
+            self.inbox += data
+        line, _, self.inbox = self.inbox.partition(b"\n")
+        job: dict[str, Any] = json.loads(line)
+        return job
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        try:
+            self.control.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:  # Gearshift is gone; the end of the socket says so to `_listen`
+            return
+
+    def _start(self, job: dict[str, Any]) -> None:
+        """Fork and exec; the pipe closes on exec, or brings the error."""
+        reader, writer = os.pipe()
+        self.engine = os.fork()
+        if self.engine == 0:
+            become_engine(job, writer)
+        os.close(writer)
+        with os.fdopen(reader) as failure:
+            error = failure.read()
+        self._tell({"error": error} if error else {"pid": self.engine})
+
+    def _listen(self) -> None:
+        try:
+            data = self.control.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self.orphaned = True
+            self._stop(signal.SIGTERM, self.grace_s)
+        self.inbox += data
+        self._obey()
+
+    def _obey(self) -> None:
+        *lines, self.inbox = self.inbox.split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            self._stop(order["stop"], order["grace_s"])
+
+    def _stop(self, how: int, grace_s: float) -> None:
+        """Signal the whole tree once; a later order can only shorten the grace."""
+        due = time.monotonic() + grace_s
+        if self.kill_at is None and grace_s > 0:
+            for pid in descendants(os.getpid()):
+                send(pid, how)
+        self.kill_at = due if self.kill_at is None else min(self.kill_at, due)
+
+    def _kill(self) -> None:
+        """SIGKILL what is there now; what it forked meanwhile comes up for adoption and is met at the next look."""
+        tree = descendants(os.getpid())
+        for pid in tree:
+            send(pid, signal.SIGKILL)
+        if not self.killed:
+            self._tell({"killed": len(tree)})
+        self.killed += len(tree)
+
+    def _patience(self) -> float | None:
+        if self.kill_at is None:
+            return None
+        return max(KILL_RETRY_S, self.kill_at - time.monotonic())
+
+    def _reap(self) -> bool:
+        """Collect the dead; False when there is no child left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.engine:
+                self._tell({"exit": os.waitstatus_to_exitcode(status)})
+                self.engine = None
+                if self._lives() and not self.detaches:
+                    self._stop(signal.SIGTERM, ORPHAN_GRACE_S)
+
+    @staticmethod
+    def _lives() -> bool:
+        """Whether any child is left, without collecting it."""
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return True
+
+
+def become_engine(job: dict[str, Any], failure: int) -> NoReturn:
+    """In the forked child: a session of its own, SIGKILL if the keeper dies first, then the engine's program."""
+    try:
+        keeper = os.getppid()
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:  # it died before the line above
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        if job["cwd"]:
+            os.chdir(job["cwd"])
+        os.execvpe(job["argv"][0], job["argv"], job["env"])  # noqa: S606 - no shell is meant
+    except OSError as error:
+        os.write(failure, f"{error.strerror}: {error.filename or job['argv'][0]}".encode())
+    except ValueError as error:  # a NUL byte in an argument
+        os.write(failure, str(error).encode())
+    os._exit(127)
+
+
+def send(pid: int, number: int) -> None:
+    """Signal a process that may be gone already; a pid read microseconds ago is not another's yet."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return
+
+
+def main() -> None:
+    """Ignore what is meant for Gearshift: the keeper leaves when its tree has left."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    Keeper(control).run()
+
+
+if __name__ == "__main__":
+    main()

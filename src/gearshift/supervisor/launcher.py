@@ -1,0 +1,196 @@
+"""The local launcher: starts engines on this box and owns what they share (ports, HTTP session, state file)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import structlog
+
+from gearshift.domain.device import DeviceMemory
+from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
+from gearshift.domain.launch import LaunchSpec
+from gearshift.domain.paths import Paths
+from gearshift.supervisor import keeper, processes
+from gearshift.supervisor.child import LocalChild, Parts
+from gearshift.supervisor.health import EngineClient
+from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path, variant_folder
+from gearshift.supervisor.ports import PortPicker
+from gearshift.supervisor.readiness import load_failed
+from gearshift.supervisor.state_file import StateFile, marker_prefix
+from gearshift.supervisor.stopping import MemoryWatch
+from gearshift.supervisor.tree import Tree
+
+log = structlog.get_logger(__name__)
+
+REFRESH_S = 2.0  # how old the state file's view of the trees may be
+
+
+def _none_in_flight(_variant: str) -> int:
+    return 0
+
+
+class LocalLauncher:
+    """Implements `domain.launch.Launcher`. An async context: leaving it stops every child, verified."""
+
+    def __init__(
+        self, paths: Paths, memory: DeviceMemory, *, in_flight: Callable[[str], int] = _none_in_flight
+    ) -> None:
+        """``in_flight``: requests that a variant serves now, by its id; it tells a hung engine from a busy one."""
+        self._paths = paths
+        self._memory = memory
+        self._in_flight = in_flight
+        self._ports = PortPicker()
+        self._children: set[LocalChild] = set()
+        self._state = StateFile(paths.children)
+        self._dirty = asyncio.Event()
+        self._session: aiohttp.ClientSession | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Raises GearshiftError when the state folder cannot be written."""
+        try:
+            self._paths.logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unusable(error.strerror) from error
+        if not self._state.write(()):
+            raise self._unusable("its state file cannot be written")
+        keeper.prctl(keeper.PR_SET_CHILD_SUBREAPER, 1)  # should a keeper be killed, its tree comes to us
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
+        self._refreshing = asyncio.create_task(self._refresh(), name="state file")
+        return self
+
+    def _unusable(self, why: str | None) -> GearshiftError:
+        msg = f"the state folder {self._paths.state} cannot be used: {why}"
+        return GearshiftError(
+            msg, hint="point GEARSHIFT_HOME at a folder on a disk with room that this user may write to"
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raises StopIncompleteError naming everything that is left, when nothing else is being raised."""
+        stops = await asyncio.gather(*(child.stop() for child in self._children), return_exceptions=True)
+        if self._refreshing:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        self._write()
+        if self._session:
+            await self._session.close()
+        problems = [str(problem) for problem in stops if isinstance(problem, BaseException)]
+        if problems and error is None:
+            raise StopIncompleteError("; ".join(problems))
+
+    def free_port(self) -> int:
+        return self._ports.pick()
+
+    async def launch(self, spec: LaunchSpec) -> LocalChild:
+        began = time.monotonic()
+        self._refuse_taken_port(spec)
+        launch_id = uuid.uuid4().hex[:12]
+        memory = MemoryWatch(self._memory, spec.devices)
+        await memory.before_launch()
+        log_path = new_log_path(self._paths.logs, spec.variant, launch_id)
+        reader, writer = os.pipe()
+        try:
+            tree = await self._spawn(spec, marker_prefix(self._paths) + launch_id, writer)
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        return self._adopt(spec, tree, memory, log_path, reader, began)
+
+    async def _spawn(self, spec: LaunchSpec, marker: str, writer: int) -> Tree | None:
+        if not spec.argv:
+            return None
+        try:
+            return await Tree.start(spec, marker, write_files(self._paths.logs, spec), writer)
+        except (OSError, TimeoutError) as error:
+            cause = f"{spec.argv[0]} cannot be started: {str(error) or 'its keeper did not answer'}"
+            raise load_failed(spec.variant, Failure(cause)) from error
+
+    def _adopt(
+        self, spec: LaunchSpec, tree: Tree | None, memory: MemoryWatch, log_path: Path, reader: int, began: float
+    ) -> LocalChild:
+        loop, grown = asyncio.get_running_loop(), asyncio.Event()
+        if self._session is None:
+            msg = "the launcher is used outside its context"
+            raise RuntimeError(msg)
+
+        def on_line() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(grown.set)
+
+        child = LocalChild(
+            Parts(
+                spec=spec,
+                tree=tree,
+                log=LaunchLog(reader, LogFile(log_path), spec.log, on_line),
+                log_path=log_path,
+                grown=grown,
+                client=EngineClient(self._session, spec),
+                memory=memory,
+                in_flight=lambda: self._in_flight(spec.variant),
+                others=self._pids,
+                forget=lambda: self._forget(child),
+                began=began,
+                spawn_s=time.monotonic() - began,
+            )
+        )
+        self._children.add(child)
+        self._dirty.set()
+        return child
+
+    def _refuse_taken_port(self, spec: LaunchSpec) -> None:
+        if not (spec.argv and spec.owns_process):
+            return
+        port = spec.endpoint.port
+        if inodes := processes.listening_inodes(port):
+            holder = processes.holder_of(inodes, processes.snapshot())
+            who = f"pid {holder} ({processes.command_line(holder)})" if holder else "another user's process"
+            cause = f"port {port} is already taken by {who}"
+            raise load_failed(spec.variant, Failure(cause, fix="stop that server, or let Gearshift pick the port"))
+
+    def _forget(self, child: LocalChild) -> None:
+        self._children.discard(child)
+        self._dirty.set()
+
+    def _pids(self) -> set[int]:
+        return {pid for child in self._children for pid in child.pids}
+
+    async def _refresh(self) -> None:
+        """Keeps the state file true, off the loop: a look at /proc and a write take milliseconds."""
+        while True:
+            try:
+                async with asyncio.timeout(REFRESH_S):
+                    await self._dirty.wait()
+            except TimeoutError:
+                pass
+            self._dirty.clear()
+            await asyncio.to_thread(self._write)
+
+    def _write(self) -> None:
+        trees = [child.tree for child in tuple(self._children) if child.tree]
+        for tree in trees:
+            tree.refresh()
+        self._state.write(tree.record for tree in trees)
+
+
+def write_files(logs: Path, spec: LaunchSpec) -> str | None:
+    """Write the spec's files into its launch folder; that folder as the engine's working one, None without files."""
+    if not spec.files:
+        return None
+    folder = variant_folder(logs, spec.variant) / "home"
+    for name, text in spec.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(folder)

@@ -1,0 +1,157 @@
+"""Gearshift's end of a keeper: starts it, gives it its job, hears how the engine's tree fares."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from gearshift.domain.errors import Failure, LoadFailedError
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_START_S = 20.0  # a keeper answers in some 20 ms; the rest is for a box that swaps
+_COLLECT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperJob:
+    """What a keeper is to start. ``grace_s`` is what the tree gets should Gearshift die."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None
+    grace_s: float
+    detaches: bool = False  # what the program leaves behind when it exits is meant to stay
+
+
+class Leash:
+    """A running keeper. ``exited`` resolves with the engine's exit code, ``empty`` when no process of its tree is left.
+
+    ``lost`` is set before ``empty`` when the keeper itself died first: then nobody vouches for the tree.
+    """
+
+    def __init__(
+        self, keeper: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._keeper = keeper
+        self._reader = reader
+        self._writer = writer
+        self.exited: asyncio.Future[int | None] = loop.create_future()
+        self.empty: asyncio.Future[None] = loop.create_future()
+        self.pid = 0
+        self.killed = False
+        self.lost = False
+        self._listening: asyncio.Task[None] | None = None
+
+    @property
+    def keeper_pid(self) -> int:
+        return self._keeper.pid
+
+    @classmethod
+    async def start(cls, job: KeeperJob, output: int) -> Self:
+        """Start a keeper and, through it, the engine, both writing to the descriptor ``output``.
+
+        Raises LoadFailedError when the program cannot be started.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            keeper = _spawn(theirs, output)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        leash = cls(keeper, reader, writer)
+        try:
+            async with asyncio.timeout(_START_S):
+                await leash._begin(job)
+        except BaseException:
+            await leash.close()
+            raise
+        return leash
+
+    async def _begin(self, job: KeeperJob) -> None:
+        self._tell(
+            {
+                "argv": list(job.argv),
+                "env": dict(job.env),
+                "cwd": job.cwd,
+                "grace_s": job.grace_s,
+                "detaches": job.detaches,
+            }
+        )
+        answer = json.loads(await self._reader.readline() or b'{"error": "its keeper ended at once"}')
+        if "error" in answer:
+            cause = f"{job.argv[0]} cannot be started: {answer['error']}"
+            raise LoadFailedError(cause, failure=Failure(cause, fix="check the variant's command and its path"))
+        self.pid = answer["pid"]
+        self._listening = asyncio.create_task(self._listen(), name=f"keeper of {self.pid}")
+
+    def stop(self, number: int, grace_s: float) -> None:
+        """Signal the whole tree, and SIGKILL it ``grace_s`` later. A further order can only shorten the grace."""
+        self._tell({"stop": int(number), "grace_s": grace_s})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with suppress(OSError):  # a keeper that is gone says so by the end of its stream
+            self._writer.write(json.dumps(message).encode() + b"\n")
+
+    async def _listen(self) -> None:
+        vouched = False
+        with suppress(OSError):
+            while line := await self._reader.readline():
+                vouched = self._note(json.loads(line)) or vouched
+        self.lost = not vouched
+        self._collect()
+        _settle(self.exited, None)
+        _settle(self.empty, None)
+
+    def _note(self, message: dict[str, Any]) -> bool:
+        """Take in one message; True when it says that the tree is empty."""
+        self.killed = self.killed or "killed" in message
+        if "exit" in message:
+            _settle(self.exited, message["exit"])
+        return "empty" in message
+
+    def _collect(self) -> None:
+        """The keeper's stream ended, so it is exiting; waiting for it takes microseconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(_COLLECT_S)
+
+    async def close(self) -> None:
+        """Let go: a keeper whose tree still lives ends it, as if Gearshift had died. Idempotent."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+        if self._listening:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        elif self._keeper.poll() is None:
+            await asyncio.to_thread(self._collect)
+
+
+def _spawn(control: socket.socket, output: int) -> subprocess.Popen[bytes]:
+    """Some 2 ms of fork and exec on the loop; a thread would cost more."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_KEEPER), str(control.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(control.fileno(),),
+        start_new_session=True,
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+    )
+
+
+def _settle(future: asyncio.Future[Any], value: object) -> None:
+    if not future.done():
+        future.set_result(value)

@@ -1,0 +1,65 @@
+"""One Gearshift per state folder: a lock that the kernel drops with its holder, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from types import TracebackType
+from typing import Self
+
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.paths import Paths
+from gearshift.supervisor.processes import command_line
+
+_HINT = "point GEARSHIFT_HOME at a folder on a disk with room that this user may write to"
+
+
+class StateLock:
+    """Held while the server lives, so that no other one takes its engines for orphans. A context manager."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._path = paths.lock
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> Self:
+        """Raises GearshiftError when another Gearshift holds it, or when the state folder cannot be written."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            self._take(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return self
+
+    def _take(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._taken(os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()) from None
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _taken(self, holder: str) -> GearshiftError:
+        command = command_line(int(holder)) if holder.isdigit() else ""
+        who = f"pid {holder}" + (f" ({command})" if command else "")
+        msg = f"another Gearshift runs on the state folder {self._path.parent}: {who}"
+        return GearshiftError(msg, hint="stop it with `gearshift stop`, or give this one its own GEARSHIFT_HOME")
+
+    def _unusable(self, error: OSError) -> GearshiftError:
+        return GearshiftError(f"the state folder {self._path.parent} cannot be used: {error.strerror}", hint=_HINT)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The file stays: removing it would let two holders lock two files of one name."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,21 @@
+"""The first of several waits decides; the others are cancelled and awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def first_of(*waits: Coroutine[Any, Any, T]) -> T:
+    """Result (or exception) of the wait that ends first; of those that end together, of the one named first."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

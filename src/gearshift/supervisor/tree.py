@@ -1,0 +1,123 @@
+"""One engine's process tree: its keeper, its members, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gearshift.domain.launch import LaunchSpec
+from gearshift.supervisor import processes
+from gearshift.supervisor.leash import KeeperJob, Leash
+from gearshift.supervisor.orphans import KILL_S, end_all, survivors
+from gearshift.supervisor.processes import MARKER, Process
+from gearshift.supervisor.state_file import ChildRecord, Member
+
+ORPHAN_GRACE_S = 5.0  # at most, should Gearshift die: nobody waits for that stop
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEnd:
+    """How a stop of the tree went: ``left`` are processes that did not die."""
+
+    exit_code: int | None
+    killed: bool
+    left: tuple[Process, ...]
+
+
+class Tree:
+    """The processes of one launch. Everything the engine forks is below its keeper, wherever it moved itself."""
+
+    def __init__(self, leash: Leash, marker: str, spec: LaunchSpec) -> None:
+        self._leash = leash
+        self._marker = marker
+        self._variant = spec.variant
+        self._port = spec.endpoint.port
+        self._detaches = not spec.owns_process
+        self._members: dict[Process, Member] = {}
+        self.refresh()
+
+    @classmethod
+    async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, output: int) -> Tree:
+        """Spawn the engine under a keeper. Raises LoadFailedError when its program cannot be started."""
+        grace_s = min(spec.stop.grace_s, ORPHAN_GRACE_S)
+        job = KeeperJob(spec.argv, child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
+        return cls(await Leash.start(job, output), marker, spec)
+
+    @property
+    def record(self) -> ChildRecord:
+        """What the state file keeps, as of the last refresh."""
+        return ChildRecord(self._marker, self._variant, self._port, tuple(self._members.values()))
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Living processes now, the engine first, without its keeper."""
+        if self._leash.empty.done():
+            return ()
+        found = processes.below([self._leash.keeper_pid], processes.snapshot())
+        return tuple(process.pid for process in sorted(found, key=lambda one: one.pid != self._leash.pid))
+
+    def refresh(self) -> None:
+        """Take in processes forked since; called now and then, so that the state file knows them."""
+        if self._leash.empty.done():
+            return
+        everything = processes.snapshot()
+        found = processes.below([self._leash.keeper_pid], everything)
+        if keeper := everything.get(self._leash.keeper_pid):
+            found.append(keeper)
+        self._members = {process: self._members.get(process) or _member(process) for process in found}
+
+    async def end(self, number: int, grace_s: float) -> TreeEnd:
+        """Signal the tree, SIGKILL it after the grace, and wait until it is empty."""
+        self.refresh()
+        self._leash.stop(number, grace_s)
+        try:
+            async with asyncio.timeout(grace_s + KILL_S):
+                await asyncio.shield(self._leash.empty)
+        except TimeoutError:  # in the kernel's hands (state D), or a keeper that hangs
+            return TreeEnd(self._exit_code(), killed=True, left=await self.end_by_force())
+        left = await self.end_by_force() if self._leash.lost else ()
+        return TreeEnd(self._exit_code(), killed=self._leash.killed or self._leash.lost, left=left)
+
+    async def end_by_force(self) -> tuple[Process, ...]:
+        """Without the keeper: by state record, marker, session and descent. Returns what would not die."""
+        record = self.record
+
+        def find() -> tuple[Process, ...]:
+            return tuple(survivors([record], lambda marker: marker == self._marker))
+
+        return tuple(await asyncio.to_thread(end_all, find, grace_s=0.0))
+
+    def _exit_code(self) -> int | None:
+        return self._leash.exited.result() if self._leash.exited.done() else None
+
+    def hurry(self, grace_s: float) -> None:
+        """Shorten the grace of a stop under way."""
+        self._leash.stop(signal.SIGTERM, grace_s)
+
+    async def death(self) -> int | None:
+        """Wait for the engine's own end; its exit code, None when its keeper was lost.
+
+        A lost keeper takes the engine with it (parent-death signal), but not the engine's children: they are ended here.
+        A program that may detach and exits with 0 has done so: this never returns then.
+        """
+        code = await asyncio.shield(self._leash.exited)
+        if code == 0 and self._detaches:
+            await asyncio.Event().wait()
+        if self._leash.lost:
+            await self.end_by_force()
+        return code
+
+    async def close(self) -> None:
+        """Let go of the keeper, which ends whatever is left."""
+        await self._leash.close()
+
+
+def _member(process: Process) -> Member:
+    return Member(process.pid, process.start, process.session, processes.command_line(process.pid))
+
+
+def child_env(env: Mapping[str, str], marker: str) -> dict[str, str]:
+    """The spec's environment and our marker; setproctitle (vLLM's workers) is told not to overwrite it."""
+    return {**env, MARKER: marker, "SPT_NOENV": "1"}
