@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from config.reading import Load
-from gearshift.config import load_config
+from gearshift.config import listen_on, load_config
 from gearshift.config.document import read_document
 from gearshift.config.scalars import plain_scalar
 from gearshift.domain.errors import ConfigError
@@ -148,6 +148,17 @@ def test_others_are_let_in_only_with_keys_or_by_name(load: Load, key: str) -> No
     assert load(f"listen: 0.0.0.0:80\n{key}", {"A": "s"}).settings.host == "0.0.0.0"
     with pytest.raises(ConfigError, match="there are no keys"):
         load("listen: 0.0.0.0:80")
+
+
+def test_an_address_from_the_command_line_is_judged_like_the_file_s(load: Load) -> None:
+    plain = load("models: {}").settings
+    keyed = load("api_keys: [{name: a, key_env: A}]", {"A": "s"}).settings
+    assert listen_on(plain, "localhost:1").port == 1
+    assert listen_on(keyed, "0.0.0.0:2").host == "0.0.0.0"
+    with pytest.raises(ConfigError, match="there are no keys"):
+        listen_on(plain, "0.0.0.0:2")
+    with pytest.raises(ConfigError, match="'x' is not an address"):
+        listen_on(plain, "x")
 
 
 def test_a_variant_goes_over_its_base_over_its_model_over_the_defaults(load: Load) -> None:

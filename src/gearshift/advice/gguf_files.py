@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 _LATER_PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$", re.IGNORECASE)
-_NOT_A_MODEL = re.compile(r"(^|[-_.])(mmproj|imatrix)([-_.]|$)", re.IGNORECASE)
+_NOT_A_MODEL = re.compile(r"(^|[-_.])(mmproj|imatrix|vocab)([-_.]|$)", re.IGNORECASE)
 _MAX_DEPTH = 6
 
 

@@ -3,6 +3,7 @@
 from gearshift.config.changes import Diff, diff
 from gearshift.config.find import find_config
 from gearshift.config.jsonschema import SCHEMA_FILE, json_schema
+from gearshift.config.listen import listen_on
 from gearshift.config.load import load_config, parse_config
 from gearshift.config.loaded import LoadedConfig, Origin
 from gearshift.config.show import show
@@ -15,6 +16,7 @@ __all__ = [
     "diff",
     "find_config",
     "json_schema",
+    "listen_on",
     "load_config",
     "parse_config",
     "show",

@@ -6,14 +6,14 @@ import ipaddress
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gearshift.config.document import Document
 from gearshift.config.files import Base
 from gearshift.config.schema import ApiKeySection, FileSection
-from gearshift.domain.errors import Problem
-from gearshift.domain.settings import ApiKey
+from gearshift.domain.errors import ConfigError, Problem
+from gearshift.domain.settings import ApiKey, Settings
 
 DEFAULT_HOST = "127.0.0.1"
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s*]+", re.IGNORECASE)
@@ -47,6 +47,21 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def listen_on(settings: Settings, listen: str | int) -> Settings:
+    """The settings with another address, as the command line gives one; judged like the file's `listen:`.
+
+    Raises ConfigError for what is no address, and for one that others reach while there are no keys.
+    """
+    document = Document({}, {}, ())
+    try:
+        host, port = listen_address(listen)
+    except ValueError as error:
+        raise ConfigError((_not_an_address(error, document),)) from None
+    if not (is_loopback(host) or settings.allow_open or settings.api_keys):
+        raise ConfigError((_open_to_others(host, document),))
+    return replace(settings, host=host, port=port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +107,11 @@ def check_access(file: FileSection, document: Document) -> Iterator[Problem]:
     try:
         host, _ = listen_address(file.listen)
     except ValueError as error:
-        message, _, hint = str(error).partition("; ")
-        yield document.problem(("listen",), message, hint=hint or None)
+        yield _not_an_address(error, document)
     else:
-        yield from _open_listen(host, file, document)
+        declared = file.api_keys or document.get(("api_keys",))
+        if not (is_loopback(host) or file.allow_open or declared):
+            yield _open_to_others(host, document)
     yield from _key_names(file, document)
     for position, origin in enumerate(file.cors_origins):
         if not _ORIGIN.fullmatch(origin):
@@ -106,11 +122,14 @@ def check_access(file: FileSection, document: Document) -> Iterator[Problem]:
             yield document.problem(("allowed_hosts", position), f"{name!r} is not a host", hint="a name, without port")
 
 
-def _open_listen(host: str, file: FileSection, document: Document) -> Iterator[Problem]:
-    if is_loopback(host) or file.allow_open or file.api_keys or document.get(("api_keys",)):
-        return
+def _not_an_address(error: ValueError, document: Document) -> Problem:
+    message, _, hint = str(error).partition("; ")
+    return document.problem(("listen",), message, hint=hint or None)
+
+
+def _open_to_others(host: str, document: Document) -> Problem:
     message = f"{host} can be reached by others and there are no keys"
-    yield document.problem(("listen",), message, hint="add api_keys:, or allow_open: true if that is meant")
+    return document.problem(("listen",), message, hint="add api_keys:, or allow_open: true if that is meant")
 
 
 def _key_names(file: FileSection, document: Document) -> Iterator[Problem]:
