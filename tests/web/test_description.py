@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import hypothesis
 import pytest
 import schemathesis
+from hypothesis import strategies as st
 from schemathesis.core.result import Ok
 
 from fakes.admin import FakeAdmin
@@ -18,9 +20,14 @@ KEY = "Bearer operator-key"
 SLOW = list(hypothesis.HealthCheck)  # generating by schema is slow and filters much; the examples bound the time
 
 
+KNOWN = {"variant": "qwen:q8", "lease_id": "lease-1", "job_id": "job-1"}
+
+
 def application() -> Any:
     admin = FakeAdmin()
     admin.events_end = True  # a stream without an end would keep the fuzzer waiting
+    admin.start_job(["bench"])
+    asyncio.run(admin.take_lease("qwen:q8", exclusive=False, ttl_s=60))
     settings = Settings(api_keys=(ApiKey("me", "operator-key", role="operator"),), allowed_hosts=("testserver",))
     return create_admin(admin, lambda: settings, remote=True)
 
@@ -38,14 +45,24 @@ def test_every_row_of_the_table_is_described() -> None:
     assert described == {(row.method, "/api/v1" + row.path.replace(":path", "")) for row in TABLE}
 
 
+def name_what_exists(case: Any) -> None:
+    """Made-up names alone would only ever be answered with 404."""
+    for name in case.path_parameters or {}:
+        case.path_parameters[name] = KNOWN[name]
+    if isinstance(case.body, dict) and isinstance(case.body.get("variant"), str):
+        case.body["variant"] = KNOWN["variant"]
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
 def test_what_a_fuzzer_sends_is_answered_as_described(operation: Any, mode: Any) -> None:
     @hypothesis.settings(
         max_examples=25, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
     )
-    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def fuzz(case: Any) -> None:
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode), known=st.booleans())
+    def fuzz(case: Any, known: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
+        if known:
+            name_what_exists(case)
         for endless in ("follow", "hold"):
             (case.query or {}).pop(endless, None)
         case.call_and_validate(headers={"Authorization": KEY})
