@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 LineKind = Literal["exact", "modelled", "measured"]
+OTHERS = "other processes"  # the one line that is not the planned variant's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class DeviceLedger:
     @property
     def planned_bytes(self) -> int:
         return sum(line.bytes for line in self.lines)
+
+    @property
+    def own_bytes(self) -> int:
+        """What the planned variant itself will hold."""
+        return sum(line.bytes for line in self.lines if line.name != OTHERS)
 
     @property
     def error_bytes(self) -> int:
@@ -99,10 +105,10 @@ class Plan:
 
     @property
     def bytes_by_device(self) -> Mapping[str, int] | None:
-        """Planned bytes by device id, or None where a part is unknown: then share the device with nobody."""
+        """This variant's bytes by device id, or None where a part is unknown: then it shares with nobody."""
         if not self.complete or not self.ledger:
             return None
-        return {ledger.device: ledger.planned_bytes for ledger in self.ledger}
+        return {ledger.device: ledger.own_bytes for ledger in self.ledger}
 
 
 def verdict(ledgers: Iterable[DeviceLedger], refusals: Iterable[str], *, complete: bool) -> bool | None:
@@ -111,6 +117,17 @@ def verdict(ledgers: Iterable[DeviceLedger], refusals: Iterable[str], *, complet
     if any(refusals) or False in answers:
         return False
     return True if complete and answers and all(answers) else None
+
+
+def with_others(plan: Plan, others: Mapping[str, int]) -> Plan:
+    """The plan beside what other processes hold of each device, judged anew."""
+    ledgers = tuple(
+        replace(ledger, lines=(*ledger.lines, Line(OTHERS, others[ledger.device], "measured")))
+        if others.get(ledger.device)
+        else ledger
+        for ledger in plan.ledger
+    )
+    return replace(plan, ledger=ledgers, fits=verdict(ledgers, plan.refusals, complete=plan.complete))
 
 
 def calibrated(ledger: DeviceLedger, measured: Mapping[str, int]) -> DeviceLedger:

@@ -7,13 +7,17 @@ from dataclasses import replace
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import Device
+from gearshift.domain.units import GIB
 from gearshift.domain.variant import Variant
-from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict
+from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict, with_others
 from gearshift.planner.llamacpp import plan_llamacpp
+from gearshift.planner.llamacpp_fit import longest_slot_context
 from gearshift.planner.request import Calibration, PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for
 from gearshift.planner.vllm import plan_vllm
 from gearshift.planner.vllm_start import resolve
+
+_FIT_SPARE, _FIT_LEAST = GIB, 4096  # llama.cpp's -fitt and -fitc
 
 
 def plan(request: PlanRequest, facts: ModelFacts) -> Plan:
@@ -21,12 +25,12 @@ def plan(request: PlanRequest, facts: ModelFacts) -> Plan:
 
     Raises ValueError for a cache type the engine does not have or an engine that cannot be planned.
     """
-    if request.engine == "vllm":
-        return plan_vllm(request, facts)
-    if request.engine == "llama.cpp":
-        return plan_llamacpp(request, facts)
-    msg = f"{request.engine!r} variants are not planned: their memory is declared"
-    raise ValueError(msg)
+    planner = {"vllm": plan_vllm, "llama.cpp": plan_llamacpp}.get(request.engine)
+    if planner is None:
+        msg = f"{request.engine!r} variants are not planned: their memory is declared"
+        raise ValueError(msg)
+    planned = planner(request, facts)
+    return with_others(planned, request.other_bytes) if request.other_bytes else planned
 
 
 def plan_variant(
@@ -51,10 +55,18 @@ def plan_variant(
     if variant.kv_bytes == "auto" and request.engine == "vllm":
         request = replace(request, kv_bytes=resolve(request, facts).smallest_pool)
     try:
-        planned = plan(request, facts)
+        planned = plan(_fitted(request, facts), facts)
     except ValueError as error:
         return Plan(fits=False, refusals=(str(error),), complete=False)
     return _with_totals(planned, calibration) if calibration else planned
+
+
+def _fitted(request: PlanRequest, facts: ModelFacts) -> PlanRequest:
+    """Left without a context, llama.cpp's own --fit shortens it, never below 4,096, to keep 1 GiB free on each card."""
+    if request.engine != "llama.cpp" or request.context is not None or request.device_kind == "cpu":
+        return request
+    fitted = longest_slot_context(replace(request, context=facts.context_train), facts, spare=_FIT_SPARE)
+    return replace(request, context=max(fitted, min(_FIT_LEAST, facts.context_train or _FIT_LEAST)))
 
 
 def _declared(memory: Mapping[str, int] | int, devices: Sequence[Device]) -> Plan:

@@ -69,6 +69,7 @@ class PlanRequest:
     speculation: Speculation | None = None
     draft: ModelFacts | None = None  # facts of a separate draft model
     projector_bytes: int = 0  # llama.cpp mmproj weights
+    other_bytes: Mapping[str, int] = field(default_factory=dict)  # held by other processes, by device id
     calibration: Calibration | None = None
 
     @property

@@ -11,7 +11,6 @@ from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.vllm_pool import pool_figures
 from gearshift.planner.vllm_start import VllmStart, refusals, resolve
 
-_MEMORY_SHARE = 0.92  # --gpu-memory-utilization where the user names none
 _POOL, _WEIGHTS = "kv pool", "weights"
 
 # Modelled from the public start-up logs listed in docs/planner.md; (bytes, error).
@@ -104,9 +103,8 @@ def _remaining_pool(start: VllmStart, fixed: tuple[Line, ...]) -> int | None:
     known = [total for total in totals if total is not None]
     if not start.facts.weights_known or not known or len(known) < len(totals):
         return None
-    share = request.memory_share if request.memory_share is not None else _MEMORY_SHARE
     counted = sum(line.bytes for line in fixed if line.name != "server processes")
-    return max(math.ceil(min(known) * share) - counted, 0)
+    return max(math.ceil(min(known) * start.memory_share) - counted, 0)
 
 
 def _ledger(request: PlanRequest, device: PlannedDevice, fixed: tuple[Line, ...], pool: int | None) -> DeviceLedger:

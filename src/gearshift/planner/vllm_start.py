@@ -12,6 +12,7 @@ from gearshift.planner.vllm_blocks import BlockLayout, block_layout
 from gearshift.planner.vllm_pool import refusal
 from gearshift.planner.vllm_rules import VllmRules, vllm_rules
 
+_MEMORY_SHARE = 0.92
 _BIG_CARD, _HUGE_CARD = 70 * GIB, 160 * GIB
 
 
@@ -46,6 +47,11 @@ class VllmStart:
         return blocks * self.layout.bytes_per_block
 
     @property
+    def memory_share(self) -> float:
+        """--gpu-memory-utilization: the user's, else 0.92."""
+        return self.request.memory_share if self.request.memory_share is not None else _MEMORY_SHARE
+
+    @property
     def has_graphs(self) -> bool:
         return self.request.device_kind == "cuda" and not self.request.eager
 
@@ -77,6 +83,7 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
         _block_too_large(start),
         _mode_removed(start),
         _heads_do_not_divide(start),
+        _too_little_free(start),
     ]
     return tuple(text for text in found if text)
 
@@ -117,3 +124,17 @@ def _heads_do_not_divide(start: VllmStart) -> str | None:
     if ranks <= 1 or not heads or heads % ranks == 0:
         return None
     return f"tensor parallel size {ranks} does not divide {heads} attention heads"
+
+
+def _too_little_free(start: VllmStart) -> str | None:
+    """The start-up gate: the share of the card has to be free, also when the pool is pinned."""
+    share = start.memory_share
+    for device in start.request.devices if start.request.device_kind == "cuda" else ():
+        others = start.request.other_bytes.get(device.id, 0)
+        if device.total_bytes is not None and others and device.total_bytes - others < device.total_bytes * share:
+            free, wanted = (device.total_bytes - others) / GIB, device.total_bytes * share / GIB
+            return (
+                f"free memory on {device.id} ({free:.2f} GiB) is less than the share asked for "
+                f"({share:g}, {wanted:.2f} GiB): lower gpu-memory-utilization or free the card"
+            )
+    return None

@@ -1,0 +1,118 @@
+"""What a person asks of a plan: the longest context, streams at once, and which change frees most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.planner.ledger import PagedKv, Plan, SlotKv
+from gearshift.planner.llamacpp_fit import longest_slot_context
+from gearshift.planner.planning import plan
+from gearshift.planner.request import PlanRequest
+from gearshift.planner.vllm_pool import longest_context as longest_in_pool
+from gearshift.planner.vllm_start import resolve
+
+_SHORT = 512  # tokens; halving a context below this frees nothing
+_SMALLER_KV = {
+    "llama.cpp": {"f32": "f16", "f16": "q8_0", "bf16": "q8_0", "q8_0": "q4_0"},
+    "vllm": {"auto": "fp8", "bfloat16": "fp8", "float16": "fp8"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change of settings and the bytes it frees on the fullest device, everything else equal."""
+
+    name: str  # "slots" | "kv type" | "speculation" | "micro batch" | "batched tokens" | "context"
+    change: str  # what to set: "parallel 4 -> 1"
+    freed_bytes: int
+
+
+def required_bytes(request: PlanRequest, facts: ModelFacts) -> int:
+    """What the fullest device needs for one full-length request (vLLM) or for all slots (llama.cpp)."""
+    wanted = replace(request, kv_bytes=resolve(request, facts).smallest_pool) if request.engine == "vllm" else request
+    return max((ledger.planned_bytes for ledger in plan(wanted, facts).ledger), default=0)
+
+
+def longest_context(request: PlanRequest, facts: ModelFacts) -> int | None:
+    """The longest context that still fits every device, up to what the model was trained for.
+
+    None where the devices' memory or the weights are unknown; 0 where not even a short one fits.
+    """
+    if request.engine == "vllm":
+        return _longest_paged(request, facts)
+    if not facts.weights_known or any(device.total_bytes is None for device in request.devices):
+        return None
+    return longest_slot_context(request, facts)
+
+
+def streams_at_once(planned: Plan, request: PlanRequest, facts: ModelFacts, *, length: int) -> int | None:
+    """How many requests of ``length`` tokens run at the same time; None where the pool is not known.
+
+    vLLM keeps one block back at run time on every version.
+    """
+    if isinstance(planned.kv, PagedKv):
+        start = resolve(request, facts)
+        if planned.kv.blocks is None:
+            return None
+        return min((planned.kv.blocks - 1) // start.layout.blocks_for(length), start.limits.sequences)
+    if not isinstance(planned.kv, SlotKv) or length > planned.kv.slot_context:
+        return 0
+    slots = request.parallel or 4
+    return slots if planned.kv.streams > 1 else min(slots, planned.kv.cells // max(length, 1))
+
+
+def levers(request: PlanRequest, facts: ModelFacts) -> tuple[Lever, ...]:
+    """Every single change that frees memory, the largest first."""
+    now = required_bytes(request, facts)
+    found = (
+        Lever(name, change, now - required_bytes(changed, facts)) for name, change, changed in _changes(request, facts)
+    )
+    return tuple(sorted((lever for lever in found if lever.freed_bytes > 0), key=lambda lever: -lever.freed_bytes))
+
+
+def _changes(request: PlanRequest, facts: ModelFacts) -> Iterator[tuple[str, str, PlanRequest]]:
+    yield from _fewer_slots(request)
+    yield from _smaller_kv(request)
+    if request.speculation is not None:
+        yield "speculation", f"{request.speculation.method} off", replace(request, speculation=None)
+    yield from _smaller_batches(request)
+    context = request.context or facts.context_train
+    if context and context > _SHORT:
+        yield "context", f"context {context} -> {context // 2}", replace(request, context=context // 2)
+
+
+def _fewer_slots(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
+    slots = request.parallel or (4 if request.engine == "llama.cpp" else 0)
+    if slots > 1:
+        yield "slots", f"parallel {slots} -> 1", replace(request, parallel=1, unified_kv=None)
+
+
+def _smaller_kv(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
+    kind = request.kv_dtype or ("f16" if request.engine == "llama.cpp" else "auto")
+    smaller = _SMALLER_KV.get(request.engine, {}).get(kind.partition(",")[0])
+    if smaller:
+        changed = replace(request, kv_dtype=smaller, draft_kv_dtype=smaller if request.engine == "llama.cpp" else None)
+        yield "kv type", f"kv_dtype {kind} -> {smaller}", changed
+
+
+def _smaller_batches(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
+    if request.engine == "llama.cpp" and request.ubatch > 128:  # noqa: PLR2004 - below it prefill gets slow
+        smaller = replace(request, ubatch=request.ubatch // 2)
+        yield "micro batch", f"ubatch {request.ubatch} -> {request.ubatch // 2}", smaller
+    tokens = request.max_num_batched_tokens
+    if request.engine == "vllm" and tokens is not None and tokens > 2048:  # noqa: PLR2004 - the default
+        yield (
+            "batched tokens",
+            f"max-num-batched-tokens {tokens} -> 2048",
+            replace(request, max_num_batched_tokens=2048),
+        )
+
+
+def _longest_paged(request: PlanRequest, facts: ModelFacts) -> int | None:
+    start, planned = resolve(request, facts), plan(request, facts)
+    if planned.kv_bytes is None:
+        return None
+    longest = facts.context_train or start.context
+    return longest_in_pool(start.layout, start.rules, pool=planned.kv_bytes, longest=longest)

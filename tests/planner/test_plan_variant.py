@@ -1,0 +1,224 @@
+"""From a configured variant to bytes by device: what control asks before two variants share a box."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from gearshift.artifacts.facts import ModelFacts, TensorGroup
+from gearshift.domain.device import Device
+from gearshift.domain.variant import ArgValue, EngineKind, EngineRef, Speculation, Variant
+from gearshift.planner.ledger import OTHERS, PagedKv, Plan, SlotKv, with_others
+from gearshift.planner.planning import plan, plan_variant
+from gearshift.planner.request import Calibration, PlannedDevice, PlanRequest
+from gearshift.planner.variant_request import planned_devices, request_for
+from planner.models import GIB, MIB, dense, qwen27b, qwen27b_gguf, smollm2
+
+CPU = Device("cpu", None, "host", 16 * GIB)
+GPUS = tuple(Device(f"GPU-{name}", index, "RTX 3090", 24 * GIB) for index, name in enumerate("ab"))
+
+
+def variant(engine: EngineKind, args: Mapping[str, ArgValue] | None = None, **fields: object) -> Variant:
+    plain = Variant("m", "v", EngineRef(engine), weights="/models/m", args=args or {})
+    return replace(plain, **fields)  # type: ignore[arg-type]  # fields differ in type by name
+
+
+def with_weights(facts: ModelFacts, size: int) -> ModelFacts:
+    return replace(facts, tensors=(TensorGroup("body", "BF16", 1, size, size // 2),))
+
+
+def test_llama_cpp_on_the_cpu_is_planned_in_full() -> None:
+    planned = plan_variant(variant("llama.cpp", context=4096, parallel=1), smollm2(), [CPU], engine_version="11434")
+    assert planned.bytes_by_device is not None
+    assert planned.bytes_by_device["cpu"] == pytest.approx(250 * MIB, rel=0.1)
+    assert planned.fits is True
+    assert planned.kv_bytes == 90 * MIB
+
+
+def test_vllm_on_the_cpu_pins_the_pool_of_its_environment() -> None:
+    small = with_weights(dense(30, kv_heads=3, head_dim=64, hidden=576, heads=9, context=8192), 270_000_000)
+    wanted = variant("vllm", context=4096, env={"VLLM_CPU_KVCACHE_SPACE": "2"})
+    planned = plan_variant(wanted, small, [CPU], engine_version="0.32.0")
+    assert planned.kv_bytes == 2 * GIB
+    assert planned.fits is True
+
+
+def test_vllm_on_the_cpu_is_bounded_to_a_gibibyte_without_a_size() -> None:
+    planned = plan_variant(variant("vllm", context=4096), smollm2(), [CPU], engine_version="0.32.0")
+    assert planned.kv_bytes == GIB
+
+
+def test_an_automatic_pool_holds_one_full_request_and_a_block_more() -> None:
+    wanted = variant(
+        "vllm", {"enable-prefix-caching": None}, context=262_144, kv_dtype="fp8", parallel=3, kv_bytes="auto"
+    )
+    planned = plan_variant(wanted, with_weights(qwen27b(), 18 * GIB), GPUS[:1], engine_version="0.27.1")
+    assert planned.kv_bytes == 8_991_539_200
+    assert planned.refusals == ()
+    assert isinstance(planned.kv, PagedKv)
+    assert planned.kv.max_context == 262_144
+
+
+def test_an_automatic_pool_never_has_fewer_blocks_than_sequences() -> None:
+    wanted = variant("vllm", context=4096, kv_dtype="fp8", kv_bytes="auto", parallel=64)
+    planned = plan_variant(wanted, qwen27b(), GPUS[:1], engine_version="0.30.0")
+    assert planned.kv_bytes == 64 * 51_380_224
+    assert planned.refusals == ()
+
+
+def test_an_unpinned_vllm_takes_its_share_of_each_card() -> None:
+    wanted = variant("vllm", {"gpu-memory-utilization": 0.9}, context=8192, kv_dtype="fp8", parallel=8)
+    planned = plan_variant(wanted, with_weights(qwen27b(), 28 * GIB), GPUS, engine_version="0.27.1")
+    assert planned.bytes_by_device == pytest.approx({gpu.id: 0.9 * 24 * GIB for gpu in GPUS}, rel=1e-6)
+    assert planned.fits is True
+
+
+@pytest.mark.parametrize(
+    ("wanted", "facts"),
+    [
+        (variant("vllm", context=8192), None),
+        (variant("command"), smollm2()),
+        (variant("llama.cpp"), dense(2, kv_heads=1, head_dim=64)),
+        (variant("vllm", context=8192), qwen27b()),
+    ],
+)
+def test_what_is_not_known_is_not_guessed(wanted: Variant, facts: ModelFacts | None) -> None:
+    planned = plan_variant(wanted, facts, GPUS, engine_version=None)
+    assert planned.bytes_by_device is None
+    assert planned.fits is None
+
+
+@pytest.mark.parametrize("memory", [9 * GIB, {"GPU-a": 9 * GIB, "GPU-b": 9 * GIB}, {"0": 9 * GIB, "1": 9 * GIB}])
+def test_declared_memory_wins_over_every_model(memory: Mapping[str, int] | int) -> None:
+    planned = plan_variant(variant("command", memory=memory), smollm2(), GPUS, engine_version=None)
+    assert planned.bytes_by_device == {"GPU-a": 9 * GIB, "GPU-b": 9 * GIB}
+    assert planned.fits is True
+
+
+def test_a_cache_type_the_engine_lacks_is_a_refusal() -> None:
+    planned = plan_variant(variant("llama.cpp", kv_dtype="fp8"), smollm2(), [CPU], engine_version=None)
+    assert planned.fits is False
+    assert "'fp8' is no llama.cpp cache type" in planned.refusals[0]
+
+
+def test_the_devices_are_those_the_variant_names_in_its_order() -> None:
+    both = (*GPUS, CPU)
+    assert [device.id for device in planned_devices(variant("vllm", gpus=(1, "GPU-a")), both)] == ["GPU-b", "GPU-a"]
+    assert [device.id for device in planned_devices(variant("vllm"), both)] == ["GPU-a", "GPU-b"]
+    assert planned_devices(variant("vllm"), [CPU]) == (CPU,)
+
+
+def test_flags_win_over_the_neutral_fields() -> None:
+    args: dict[str, ArgValue] = {
+        "max-model-len": "32k",
+        "kv-cache-dtype": "fp8_e5m2",
+        "kv-cache-memory-bytes": "4GiB",
+        "max-num-seqs": 7,
+        "enable-prefix-caching": False,
+        "enforce-eager": None,
+        "speculative-config": '{"method":"qwen3_5_mtp","num_speculative_tokens":2}',
+    }
+    found = request_for(variant("vllm", args, context=1000, kv_dtype="fp8", parallel=2), GPUS, engine_version="0.30.0")
+    assert (found.context, found.kv_dtype, found.kv_bytes, found.parallel) == (32_000, "fp8_e5m2", 4 * GIB, 7)
+    assert (found.prefix_caching, found.eager, found.drafted, found.built_in_draft) == (False, True, 2, True)
+
+
+def test_llama_cpp_flags_are_read_by_any_of_their_names() -> None:
+    args: dict[str, ArgValue] = {
+        "ctx-size": 16_384,
+        "split-mode": "tensor",
+        "tensor-split": "3,1",
+        "ubatch-size": 1024,
+        "cache-type-v": "q4_0",
+        "spec-type": "ngram-mod,draft-mtp",
+        "spec-draft-n-max": 4,
+    }
+    found = request_for(variant("llama.cpp", args, kv_dtype="q8_0", parallel=2), GPUS, engine_version=None)
+    assert (found.context, found.split, found.shares, found.ubatch) == (16_384, "tensor", (3.0, 1.0), 1024)
+    assert (found.kv_dtype, found.draft_kv_dtype) == ("q8_0,q4_0", "q8_0,q8_0")
+    assert (found.drafted, found.built_in_draft, found.unified_kv) == (4, True, True)
+
+
+def test_tensor_parallel_uses_only_so_many_devices() -> None:
+    found = request_for(variant("vllm", {"tensor-parallel-size": 1}), GPUS, engine_version=None)
+    assert [device.id for device in found.devices] == ["GPU-a"]
+
+
+def test_without_a_context_llama_cpp_fits_one_to_the_card() -> None:
+    facts = with_weights(qwen27b_gguf(), 0)
+    facts = replace(facts, layer_bytes=(280 * MIB,) * 65, tensors=(TensorGroup("body", "Q4_K", 1, 64 * 280 * MIB, 1),))
+    planned = plan_variant(variant("llama.cpp", parallel=1), facts, GPUS[:1], engine_version=None)
+    assert isinstance(planned.kv, SlotKv)
+    assert 4096 < planned.kv.cells < 262_144
+    assert planned.bytes_by_device is not None
+    assert planned.bytes_by_device["GPU-a"] <= 23 * GIB
+
+
+def test_measured_lines_replace_modelled_ones_and_never_exact_ones() -> None:
+    seen = Calibration(lines={"cpu": {"process": 7 * MIB, "kv cache": 1, "surprise": 3 * MIB}})
+    planned = plan_variant(
+        variant("llama.cpp", context=4096, parallel=1), smollm2(), [CPU], engine_version=None, calibration=seen
+    )
+    lines = {line.name: line for line in planned.ledger[0].lines}
+    assert (lines["process"].bytes, lines["process"].kind, lines["process"].error_bytes) == (7 * MIB, "measured", 0)
+    assert (lines["kv cache"].bytes, lines["kv cache"].kind) == (90 * MIB, "exact")
+    assert (lines["surprise"].bytes, lines["surprise"].kind) == (3 * MIB, "measured")
+
+
+def test_what_a_start_held_beyond_its_ledger_is_a_measured_line() -> None:
+    wanted = variant("llama.cpp", context=4096, parallel=1)
+    plain = plan_variant(wanted, smollm2(), [CPU], engine_version=None)
+    assert plain.bytes_by_device is not None
+    seen = Calibration(totals={"cpu": plain.bytes_by_device["cpu"] + 100})
+    assert plan_variant(wanted, smollm2(), [CPU], engine_version=None, calibration=seen).bytes_by_device == {
+        "cpu": plain.bytes_by_device["cpu"] + 100
+    }
+    less = Calibration(totals={"cpu": 5})
+    assert plan_variant(wanted, smollm2(), [CPU], engine_version=None, calibration=less) == plain
+
+
+def r1(**knobs: object) -> PlanRequest:
+    base = PlanRequest(
+        engine="vllm",
+        devices=(PlannedDevice("GPU-a", int(31.84 * GIB)),),
+        version="0.27.1",
+        context=262_144,
+        kv_dtype="fp8",
+        prefix_caching=True,
+        parallel=3,
+        max_num_batched_tokens=512,
+    )
+    return replace(base, **knobs)  # type: ignore[arg-type]  # knobs differ in type by name
+
+
+R1_WEIGHTS = replace(
+    qwen27b(),
+    vision=False,
+    tensors=(TensorGroup("body", "U8", 1, int(19.78 * GIB), 1), TensorGroup("mtp", "BF16", 1, int(0.79 * GIB), 1)),
+)
+
+
+def test_r1_fits_the_whole_window_on_one_card() -> None:
+    assert plan(r1(kv_bytes=9_150_000_000), R1_WEIGHTS).fits is True
+
+
+def test_r1_06_a_large_batch_with_a_draft_head_is_not_promised_to_fit() -> None:
+    wanted = r1(kv_bytes=10_050_000_000, max_num_batched_tokens=8192, speculation=Speculation("mtp", 3))
+    assert plan(wanted, R1_WEIGHTS).fits is not True
+
+
+def test_a_desktop_is_a_line_of_its_own_and_not_the_variants() -> None:
+    alone: Plan = plan(r1(kv_bytes=9_150_000_000), R1_WEIGHTS)
+    shared = with_others(alone, {"GPU-a": 3 * GIB})
+    assert [line.name for line in shared.ledger[0].lines][-1] == OTHERS
+    assert shared.bytes_by_device == alone.bytes_by_device
+    assert shared.fits is False
+
+
+def test_the_start_up_gate_counts_what_others_hold() -> None:
+    planned = plan(r1(kv_bytes=9_150_000_000, other_bytes={"GPU-a": 4 * GIB}), R1_WEIGHTS)
+    assert any("is less than the share asked for (0.92, 29.29 GiB)" in reason for reason in planned.refusals)
+    lowered = plan(r1(kv_bytes=9_150_000_000, other_bytes={"GPU-a": GIB}, memory_share=0.8), R1_WEIGHTS)
+    assert not lowered.refusals
