@@ -52,7 +52,7 @@ def _load(text: str) -> LoadedConfig | ConfigError:
 
 
 @given(_files)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_tree_gives_settings_or_problems_with_places(tree: dict[str, Any]) -> None:
     outcome = _load(yaml.safe_dump(tree))
     if isinstance(outcome, ConfigError):
@@ -63,7 +63,7 @@ def test_any_tree_gives_settings_or_problems_with_places(tree: dict[str, Any]) -
 
 
 @given(st.text(alphabet=st.sampled_from("a:-[]{}&*!|>'\"#% \n\t,<?@`\\0\u00e9\u0085"), max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_text_gives_settings_or_problems(text: str) -> None:
     outcome = _load(text)
     assert isinstance(outcome, LoadedConfig) or outcome.problems
@@ -78,7 +78,7 @@ _json = st.recursive(
 
 
 @given(_json)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_we_write_on_one_line_reads_back_the_same(value: Any) -> None:
     line = flow(value)
     assert "\n" not in line
@@ -104,7 +104,7 @@ _sound_variants = st.fixed_dictionaries(
 
 
 @given(_sound_variants, _sound_variants)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_shown_file_loads_to_the_same_settings(base: dict[str, Any], own: dict[str, Any]) -> None:
     tree = {"models": {"m": {"variants": {"base": base, "own": {**own, "extends": "base"}}}}}
     text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).replace("${", "$${")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from gearshift.config import LoadedConfig
@@ -21,9 +21,8 @@ def check_config(loaded: LoadedConfig, *, find_engine: FindEngine, strict: bool)
 
     ``find_engine`` raises GearshiftError for an engine that is not installed. ``strict`` makes each warning an error.
     """
-    problems = [*loaded.warnings, *_engine_problems(loaded, find_engine)]
-    once = dict.fromkeys(problems)
-    ordered = sorted(once, key=lambda problem: problem.line or 0)
+    problems = [*loaded.warnings, *_without_echoes(_engine_problems(loaded, find_engine), loaded)]
+    ordered = sorted(problems, key=lambda problem: problem.line or 0)
     return tuple(replace(problem, severity="error") if strict else problem for problem in ordered)
 
 
@@ -31,6 +30,18 @@ def engine_of(variant: Variant, engines: dict[EngineKind, EngineRef]) -> EngineR
     """The installation a variant means: its own pin, else the one `engines:` names for its kind."""
     own = variant.engine
     return own if own.version or own.path else engines.get(own.kind, own)
+
+
+def _without_echoes(problems: Iterable[Problem], loaded: LoadedConfig) -> Iterator[Problem]:
+    """A fault that a variant inherits was reported for its base, with the same line."""
+    origins = loaded.origins
+    seen: set[tuple[int | None, str]] = set()
+    for problem in problems:
+        origin = origins.get(problem.path)
+        inherited = origin is not None and origin.kind == "extends"
+        if not (inherited and (problem.line, problem.message) in seen):
+            yield problem
+        seen.add((problem.line, problem.message))
 
 
 def _engine_problems(loaded: LoadedConfig, find_engine: FindEngine) -> Iterator[Problem]:

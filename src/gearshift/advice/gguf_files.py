@@ -10,6 +10,7 @@ from pathlib import Path
 
 _LATER_PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$", re.IGNORECASE)
 _NOT_A_MODEL = re.compile(r"(^|[-_.])(mmproj|imatrix|vocab)([-_.]|$)", re.IGNORECASE)
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how Python hands over bytes of a name that are not UTF-8
 _MAX_DEPTH = 6
 
 
@@ -30,5 +31,7 @@ def _models_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_model(name: str) -> bool:
+    if _NOT_UTF8.search(name):
+        return False
     part = _LATER_PART.search(name)
     return name.lower().endswith(".gguf") and not _NOT_A_MODEL.search(name) and (part is None or int(part[1]) == 1)

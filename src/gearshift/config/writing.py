@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -9,6 +10,7 @@ import yaml
 from gearshift.config.scalars import plain_scalar
 
 _WIDTH = 110
+_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")  # what YAML folds unless it is escaped
 
 
 class Block(dict[str, object]):
@@ -37,7 +39,7 @@ def flow(value: object) -> str:
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if "\n" in text or plain_scalar(text) != text else None
+    style = '"' if _LINE_BREAK.search(text) or plain_scalar(text) != text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
