@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import socket
 import subprocess
@@ -74,16 +75,22 @@ async def engine(**flags: ArgValue) -> AsyncIterator[Engine]:
     flags.setdefault("served", "served")
     process = subprocess.Popen(fake_engine_argv(port, **flags), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        await until(lambda: _listens(port))
+        await until(lambda: _is_ready(port))
         yield Engine(port, process)
     finally:
         process.kill()
         process.wait()
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def _is_ready(port: int) -> bool:
+    probe = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+    try:
+        probe.request("GET", "/health")
+        return probe.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        probe.close()
 
 
 @dataclass

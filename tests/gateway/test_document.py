@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 
 from gearshift.domain.variant import EngineRef, Filters, Variant
 from gearshift.edge.errors import RefusedError
-from gearshift.gateway.document import parse
-from gearshift.gateway.rewrite import rewrite, splice, usage_is_open
+from gearshift.gateway.document import Document, parse
+from gearshift.gateway.rewrite import rewrite, usage_is_open
+from gearshift.gateway.rewrite import splice as splice_pieces
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 JSON = st.recursive(
@@ -36,9 +38,8 @@ def objects(draw: st.DrawFn) -> tuple[bytes, list[tuple[str, Any]]]:
     return body.encode(), pairs
 
 
-def pairs_of(body: bytes) -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = json.loads(body, object_pairs_hook=lambda found: found)
-    return pairs
+def splice(document: Document, values: dict[str, bytes], dropped: Collection[str]) -> bytes:
+    return b"".join(splice_pieces(document, values, dropped))
 
 
 @given(objects())
@@ -134,7 +135,7 @@ def variant(**fields: Any) -> Variant:
 
 
 def edited(body: bytes, made: Variant | None = None, *, sampling: bool = True, ask_usage: bool = False) -> bytes:
-    return rewrite(parse(body), made or variant(), "served", sampling=sampling, ask_usage=ask_usage)
+    return b"".join(rewrite(parse(body), made or variant(), "served", sampling=sampling, ask_usage=ask_usage))
 
 
 def test_only_the_model_changes_and_every_duplicate_of_it() -> None:

@@ -30,13 +30,15 @@ USAGE = data(
 DONE = b"data: [DONE]\n\n"
 
 
-def meter(shape: Shape = "chat", *, withhold: bool = False) -> tuple[StreamMeter, Figures]:
+def meter(shape: Shape = "chat", *, withhold: bool = False, timings: bool = False) -> tuple[StreamMeter, Figures]:
     figures, ticks = Figures(), itertools.count(1)
-    return StreamMeter(shape, figures, lambda: float(next(ticks)), withhold=withhold), figures
+    return StreamMeter(shape, figures, lambda: float(next(ticks)), withhold=withhold, timings=timings), figures
 
 
-def run(chunks: Iterable[bytes], shape: Shape = "chat", *, withhold: bool = False) -> tuple[bytes, Figures]:
-    made, figures = meter(shape, withhold=withhold)
+def run(
+    chunks: Iterable[bytes], shape: Shape = "chat", *, withhold: bool = False, timings: bool = False
+) -> tuple[bytes, Figures]:
+    made, figures = meter(shape, withhold=withhold, timings=timings)
     return b"".join([*map(made.feed, chunks), made.rest()]), figures
 
 
@@ -102,7 +104,7 @@ def test_an_empty_choices_chunk_without_usage_stays() -> None:
 def test_llama_cpp_timings_give_the_counts_without_usage() -> None:
     timings = {"cache_n": 30, "prompt_n": 1, "predicted_n": 5, "draft_n": 4, "draft_n_accepted": 3}
     last = data({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}], "timings": timings})
-    out, figures = run([last, DONE])
+    out, figures = run([last, DONE], timings=True)
     assert out == last + DONE
     assert (figures.tokens_in, figures.tokens_out, figures.cached) == (31, 5, 30)
     assert (figures.drafted, figures.accepted) == (4, 3)

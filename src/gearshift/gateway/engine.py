@@ -13,14 +13,16 @@ from yarl import URL
 from gearshift.domain.leasing import Upstream
 from gearshift.edge.asgi import Header
 from gearshift.edge.keys import CREDENTIAL_HEADERS
+from gearshift.gateway.rewrite import Pieces
 
 _CONNECT_S: Final = 5.0
 # Below the 5 s after which llama-server (cpp-httplib) and vLLM (uvicorn) close idle connections: a request must not
 # meet a connection that the engine is closing.
 _KEEPALIVE_S: Final = 3.0
 _READ_BUFFER: Final = 256 * 1024
-# aiohttp writes a bytes body in one piece and warns above 1 MiB; larger bodies go in pieces.
-_ONE_PIECE: Final = 512 * 1024
+# A body up to here is joined and sent with the head at once; a larger one goes part by part, uncopied.
+_JOINED: Final = 64 * 1024
+_PIECE: Final = 512 * 1024
 
 _HOP_BY_HOP = frozenset(
     {
@@ -43,6 +45,9 @@ _NOT_FORWARDED = (
 # CORS and proxy buffering are the gateway's to answer; server and date are set by the server below us.
 _NOT_RETURNED = _HOP_BY_HOP | {b"server", b"date", b"set-cookie", b"x-accel-buffering"}
 _CORS = b"access-control-"
+
+
+Body = Pieces | AsyncIterator[bytes] | None
 
 
 class EngineClient:
@@ -77,28 +82,36 @@ class EngineClient:
         upstream: Upstream,
         target: str,
         headers: CIMultiDict[str],
-        body: bytes | AsyncIterator[bytes] | None,
+        body: Body = None,
+        *,
+        length: int | None = None,
     ) -> aiohttp.ClientResponse:
-        """One request; returns when the answer's head is there. Raises aiohttp.ClientError or TimeoutError.
+        """One request; returns when the answer's head is there. Raises aiohttp.ClientError, OSError or TimeoutError.
 
-        An idle connection may be closed by the engine in the moment we reuse it; then nothing of an answer has come
-        and a whole body is sent once more, on a new connection.
+        ``length`` is the size of a streamed body where it is known. An idle connection may be closed by the engine in
+        the moment we reuse it; then nothing of an answer has come, and a body that is all here is sent once more.
         """
         headers.update(upstream.headers)
         url = _url(upstream.endpoint.base_url, target)
-        if isinstance(body, bytes) and len(body) > _ONE_PIECE:
-            headers["Content-Length"] = str(len(body))
+        if isinstance(body, list):
+            length = sum(map(len, body))
+        if length is not None:
+            headers["Content-Length"] = str(length)
         try:
-            return await self._request(method, url, headers, body)
+            return await self._request(method, url, headers, body, length)
         except aiohttp.ServerDisconnectedError:
-            if not isinstance(body, bytes | None):
+            if not isinstance(body, list | None):
                 raise
-        return await self._request(method, url, headers, body)
+        return await self._request(method, url, headers, body, length)
 
     async def _request(
-        self, method: str, url: URL, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
+        self, method: str, url: URL, headers: CIMultiDict[str], body: Body, length: int | None
     ) -> aiohttp.ClientResponse:
-        data = _pieces(body) if isinstance(body, bytes) and len(body) > _ONE_PIECE else body
+        data: bytes | AsyncIterator[bytes | memoryview] | None
+        if isinstance(body, list):
+            data = b"".join(body) if length is not None and length <= _JOINED else _parts(body)
+        else:
+            data = body
         return await self.session.request(method, url, data=data, headers=headers, allow_redirects=False)
 
 
@@ -108,10 +121,10 @@ def _url(base: str, target: str) -> URL:
     return URL(base + target, encoded=True)
 
 
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    view = memoryview(body)
-    for start in range(0, len(view), _ONE_PIECE):
-        yield bytes(view[start : start + _ONE_PIECE])
+async def _parts(body: Pieces) -> AsyncIterator[bytes | memoryview]:
+    for piece in body:
+        for start in range(0, len(piece), _PIECE):
+            yield piece[start : start + _PIECE]
 
 
 def request_headers(headers: Iterable[Header]) -> CIMultiDict[str]:

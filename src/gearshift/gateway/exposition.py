@@ -136,7 +136,7 @@ async def _scrape(upstream: Upstream, engines: EngineClient) -> Figures:
         return {}
     try:
         async with asyncio.timeout(_SCRAPE_S):
-            response = await engines.send("GET", upstream, upstream.metrics_path, request_headers(()), None)
+            response = await engines.send("GET", upstream, upstream.metrics_path, request_headers(()))
             try:
                 text = (await response.read()).decode("utf-8", "replace") if response.status == 200 else ""  # noqa: PLR2004
             finally:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gearshift.domain.variant import Variant
 from gearshift.gateway.document import Document
-from gearshift.gateway.rewrite import rewrite, usage_is_open
+from gearshift.gateway.rewrite import Pieces, rewrite, usage_is_open
 from gearshift.gateway.routes import Operation
 
 # Their streams can be asked for usage; the other dialects always say it.
@@ -17,11 +17,12 @@ _ASKABLE = frozenset({"chat", "completions"})
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A body as the engine gets it. ``length`` is given where the body is an iterator of known size."""
+    """A body as the engine gets it: parts that are all here, or a stream whose ``length`` may be known."""
 
-    body: bytes | AsyncIterator[bytes] | None
+    body: Pieces | AsyncIterator[bytes] | None
     length: int | None = None
     withhold: bool = False  # its usage chunk was asked for by us and is not the client's
+    timings: bool = False  # the engine's streams tell their counts in llama.cpp's timings
 
 
 class Payload(Protocol):
@@ -57,7 +58,7 @@ class JsonPayload:
     def outgoing(self, operation: Operation, variant: Variant, served_name: str) -> Outgoing:
         ask = self._asks_usage(operation, variant)
         body = rewrite(self.document, variant, served_name, sampling=operation.generates, ask_usage=ask)
-        return Outgoing(body, withhold=ask)
+        return Outgoing(body, withhold=ask, timings=variant.engine.kind == "llama.cpp")
 
     def _asks_usage(self, operation: Operation, variant: Variant) -> bool:
         """Whether we ask for usage on the client's behalf.
@@ -79,7 +80,7 @@ class RawPayload:
     """A body that is nobody's business: sent as it came. ``model`` is known from elsewhere, such as the path."""
 
     model: str | None
-    body: bytes | AsyncIterator[bytes] | None = None
+    body: AsyncIterator[bytes] | None = None
     length: int | None = None
     streams: bool = False
 

@@ -42,9 +42,8 @@ class Relay:
         connection to the engine is closed on every way out but the clean end.
         """
         headers = request_headers(self.scope["headers"])
-        if outgoing.length is not None:
-            headers["Content-Length"] = str(outgoing.length)
-        response = await self.engines.send(self.scope["method"], upstream, target, headers, outgoing.body)
+        method: str = self.scope["method"]
+        response = await self.engines.send(method, upstream, target, headers, outgoing.body, length=outgoing.length)
         try:
             self.figures.first_byte = self.clock()
             await self._answer(response, outgoing, facts)
@@ -64,14 +63,16 @@ class Relay:
             return
         else:
             await self.reply.comment(" ".join(f"{name.decode()}={value.decode()}" for name, value in facts))
-        await (self._events(response, withhold=outgoing.withhold) if streams else self._plain(response))
+        await (self._events(response, outgoing) if streams else self._plain(response))
 
-    async def _events(self, response: aiohttp.ClientResponse, *, withhold: bool) -> None:
-        meter = StreamMeter(self.operation.shape, self.figures, self.clock, withhold=withhold)
-        feed, read, part = meter.feed, response.content.readany, self.reply.part
+    async def _events(self, response: aiohttp.ClientResponse, outgoing: Outgoing) -> None:
+        meter = StreamMeter(
+            self.operation.shape, self.figures, self.clock, withhold=outgoing.withhold, timings=outgoing.timings
+        )
+        feed, read, send = meter.feed, response.content.readany, self.reply.send
         while chunk := await read():
             if whole := feed(chunk):
-                await part(whole)
+                await send({"type": "http.response.body", "body": whole, "more_body": True})
         await self.reply.finish(meter.rest())
 
     async def _plain(self, response: aiohttp.ClientResponse) -> None:

@@ -24,10 +24,10 @@ class Reply:
     last chunk: the client's HTTP library sees an incomplete body, never a clean end.
     """
 
-    __slots__ = ("_extra", "_send", "begun", "status", "streams", "whole")
+    __slots__ = ("_extra", "begun", "send", "status", "streams", "whole")
 
     def __init__(self, send: Send, extra: list[Header]) -> None:
-        self._send = send
+        self.send = send  # for the hot loop; everybody else uses the methods
         self._extra = extra  # on every answer, whoever made it: CORS
         self.begun = False
         self.streams = False  # what was begun is an event stream
@@ -38,16 +38,16 @@ class Reply:
         """Status and headers."""
         self.begun = True
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers + self._extra})
+        await self.send({"type": "http.response.start", "status": status, "headers": headers + self._extra})
 
     async def part(self, body: bytes) -> None:
         """Some bytes of the body; more follow."""
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        await self.send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def finish(self, body: bytes = b"") -> None:
         """The last bytes and the clean end."""
         self.whole = True  # before sending: the server reports a finished answer as a disconnect
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
         """A whole answer at once."""

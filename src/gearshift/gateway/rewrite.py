@@ -13,7 +13,11 @@ from gearshift.gateway.document import Document, Member, parse
 _NULL = b"null"
 
 
-def rewrite(document: Document, variant: Variant, served_name: str, *, sampling: bool, ask_usage: bool) -> bytes:
+Pieces = list[bytes | memoryview]
+"""A body in parts: views of the client's bytes with edits between them. A large prompt is never copied for an edit."""
+
+
+def rewrite(document: Document, variant: Variant, served_name: str, *, sampling: bool, ask_usage: bool) -> Pieces:
     """The body as the engine gets it.
 
     In this order: ``filters.drop`` takes keys out, sampling defaults fill what the client left silent (absent or
@@ -46,23 +50,21 @@ def usage_is_open(document: Document) -> bool:
     return not options.is_true("include_usage") and not options.is_true("continuous_usage_stats")
 
 
-def splice(document: Document, values: Mapping[str, bytes], dropped: Collection[str]) -> bytes:
+def splice(document: Document, values: Mapping[str, bytes], dropped: Collection[str]) -> Pieces:
     """Replace the values of named members (every duplicate), add absent ones in front, take the dropped out."""
     cuts = [*_replaced(document.members, values), *_removed(document.members, values, dropped)]
     missing = [key for key in values if key not in document.raw]
     if missing:
         kept = any(member.key in values or member.key not in dropped for member in document.members)
         cuts.append(_inserted(document.body, {key: values[key] for key in missing}, comma=kept))
-    if not cuts:
-        return document.body
-    pieces: list[bytes | memoryview] = []
+    pieces: Pieces = []
     position = 0
     view = memoryview(document.body)
     for start, end, text in sorted(cuts):
         pieces += (view[position:start], text)
         position = end
     pieces.append(view[position:])
-    return b"".join(pieces)
+    return pieces
 
 
 _Cut = tuple[int, int, bytes]
@@ -103,4 +105,4 @@ def _with_usage(document: Document) -> bytes:
     raw = document.raw.get("stream_options")
     if raw is None or bytes(raw) == _NULL:
         return b'{"include_usage":true}'
-    return splice(parse(bytes(raw)), {"include_usage": b"true"}, ())
+    return b"".join(splice(parse(bytes(raw)), {"include_usage": b"true"}, ()))

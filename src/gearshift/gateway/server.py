@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from gearshift.domain.settings import Settings
 from gearshift.edge.asgi import App
 from gearshift.edge.errors import RefusedError, body_for
+from gearshift.gateway.heap import keep_freed_memory
 
 HEAD_S: Final = 10.0  # from connecting, or from the first byte of a later request, to the end of its headers
 BODY_IDLE_S: Final = 30.0  # between two pieces of a body that somebody waits for
@@ -128,8 +129,10 @@ class GuardedProtocol(HttpToolsProtocol):
 def uvicorn_config(app: App, settings: Settings, *, uds: Path | None = None) -> uvicorn.Config:
     """How Gearshift serves HTTP: on ``settings.host:port``, or on a unix socket; sockets may be passed to the server.
 
-    Logging is left to the application; access lines are not written, since every request has its record.
+    Logging is left to the application; access lines are not written, since every request has its record. The process
+    keeps some freed memory from here on (`heap`).
     """
+    keep_freed_memory()
     return uvicorn.Config(
         app,
         host=settings.host,
