@@ -103,7 +103,7 @@ def test_flags_that_llamacpp_lists_only_to_refuse_are_not_flags() -> None:
     [
         Flag("headless", takes_value=False),
         Flag("api-key", repeatable=True),
-        Flag("config-format", choices=("auto", "hf", "mistral")),
+        Flag("config-format"),
         Flag("tool-call-parser"),
         Flag("hf-token", value_optional=True),
         Flag("kv-cache-dtype", choices=("auto", "fp8")),

