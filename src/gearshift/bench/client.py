@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,11 +17,32 @@ from gearshift.bench.sample import Call, Sample
 from gearshift.domain.errors import GearshiftError
 
 _OK = 200
+_REFUSALS = {
+    401: "the server wants a key: give one with --key-env",
+    403: "the key is not allowed here",
+    503: "the server is still loading: try again when it is ready",
+}
 _CONTROL_S = 30.0  # deadline of a control call such as /metrics
 
 
 class TargetError(GearshiftError):
     """The server under test does not answer, or not with what it should."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One sending of a call; times on `time.perf_counter`."""
+
+    fold: StreamFold
+    sent: float
+    status: int | None = None
+    headers_s: float | None = None
+    lost: bool = False
+    ended: float = 0.0
+
+    @property
+    def never_arrived(self) -> bool:
+        return self.lost and self.status is None
 
 
 class Client:
@@ -53,34 +75,41 @@ class Client:
 
         ``epoch`` is the trial's begin on `time.perf_counter`.
         """
-        fold = StreamFold()
-        status: int | None = None
-        headers_s: float | None = None
-        sent = time.perf_counter()
+        attempt = await self._attempt(call)
+        if attempt.never_arrived:
+            # A kept connection that the server has closed meanwhile (llama-server does after each answer): the request
+            # was not read, so it is sent again on a new connection and its clock starts anew.
+            attempt = await self._attempt(call)
+        return attempt.fold.sample(
+            started_s=attempt.sent - epoch,
+            ended_s=attempt.ended - attempt.sent,
+            status=attempt.status,
+            headers_s=attempt.headers_s,
+            planned_s=planned_s,
+        )
+
+    async def _attempt(self, call: Call) -> _Attempt:
+        attempt = _Attempt(StreamFold(), time.perf_counter())
         try:
             async with (
                 asyncio.timeout(self._timeout_s),
                 self._opened().post(self.base_url + call.path, data=call.body) as response,
             ):
-                status, headers_s = response.status, time.perf_counter() - sent
-                await _read(response, fold, sent)
+                attempt.status, attempt.headers_s = response.status, time.perf_counter() - attempt.sent
+                await _read(response, attempt.fold, attempt.sent)
         except TimeoutError:
-            fold.fail(f"no end within {self._timeout_s:g} s")
+            attempt.fold.fail(f"no end within {self._timeout_s:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            fold.fail(f"{type(error).__name__}: {error}")
-        return fold.sample(
-            started_s=sent - epoch,
-            ended_s=time.perf_counter() - sent,
-            status=status,
-            headers_s=headers_s,
-            planned_s=planned_s,
-        )
+            attempt.lost = isinstance(error, aiohttp.ClientOSError | aiohttp.ServerDisconnectedError)
+            attempt.fold.fail(f"{type(error).__name__}: {error}")
+        attempt.ended = time.perf_counter()
+        return attempt
 
     async def get_text(self, path: str) -> str | None:
         """A control page such as ``/metrics``; None when the server has no such page.
 
         Raises:
-            TargetError: the server cannot be reached.
+            TargetError: the server cannot be reached, is loading, or wants a key.
         """
         return await self._control("GET", path, None)
 
@@ -98,6 +127,9 @@ class Client:
                 asyncio.timeout(_CONTROL_S),
                 self._opened().request(method, self.base_url + path, json=body) as response,
             ):
+                if (reason := _REFUSALS.get(response.status)) is not None:
+                    msg = f"{self.base_url}{path} answers {response.status}: {reason}"
+                    raise TargetError(msg, hint=reason)
                 return await response.text() if response.status == _OK else None
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             msg = f"{self.base_url}{path} does not answer: {str(error) or 'deadline passed'}"

@@ -6,7 +6,7 @@ from gearshift.bench.sample import EngineTimings, Sample, Usage
 from gearshift.bench.sse import EventSplitter
 from gearshift.bench.wire import Event, read_event
 
-_TEXT_LIMIT = 20_000  # characters of the answer that are kept; a needle's answer is a few words
+_TEXT_LIMIT = 20_000  # characters of answer and reasoning that are kept; a needle's answer is a few words
 
 
 class StreamFold:
@@ -24,7 +24,8 @@ class StreamFold:
         self._finish: str | None = None
         self._error: str | None = None
         self._text: list[str] = []
-        self._text_size = 0
+        self._thought: list[str] = []
+        self._kept = 0  # characters
         self._ended = False  # [DONE], or the dialect's own last event
 
     def feed(self, stamp_s: float, piece: bytes) -> None:
@@ -66,6 +67,7 @@ class StreamFold:
             timings=self._timings,
             finish=self._finish,
             text="".join(self._text),
+            thought="".join(self._thought),
         )
 
     def _add(self, stamp_s: float, event: Event) -> None:
@@ -82,12 +84,11 @@ class StreamFold:
 
     def _see(self, stamp_s: float, event: Event) -> None:
         self._chunk_s.append(stamp_s)
-        self._reasoning += event.reasoning
+        self._reasoning += bool(event.reasoning)
         self._tool += event.tool
-        if not event.answer:
-            return
-        if self._first_answer_s is None:
+        if event.answer and self._first_answer_s is None:
             self._first_answer_s = stamp_s
-        if self._text_size < _TEXT_LIMIT:
+        if self._kept < _TEXT_LIMIT:
             self._text.append(event.answer)
-            self._text_size += len(event.answer)
+            self._thought.append(event.reasoning)
+            self._kept += len(event.answer) + len(event.reasoning)

@@ -60,6 +60,7 @@ class Sample:
     timings: EngineTimings | None = None
     finish: str | None = None
     text: str = ""  # the answer without reasoning
+    thought: str = ""  # the reasoning
 
     @property
     def ok(self) -> bool:

@@ -19,7 +19,7 @@ class Event:
     """One event, boiled down. ``visible`` is True when it carries a token somebody could see."""
 
     answer: str = ""
-    reasoning: bool = False
+    reasoning: str = ""
     tool: bool = False
     token_ids: int | None = None
     usage: Usage | None = None
@@ -118,7 +118,7 @@ def _read_choice(choice: _Choice, event: Event) -> None:
     if delta is not None:
         event.answer += delta.content if isinstance(delta.content, str) else ""
         event.answer += delta.refusal or ""
-        event.reasoning = event.reasoning or bool(delta.reasoning or delta.reasoning_content)
+        event.reasoning += delta.reasoning or delta.reasoning_content or ""
         event.tool = event.tool or bool(delta.tool_calls or delta.function_call)
     event.answer += choice.text or ""
     if choice.token_ids is not None:
@@ -132,7 +132,7 @@ def _read_response(wire: _Payload, event: Event) -> None:
     if kind == "response.output_text.delta":
         event.answer = text
     elif kind.startswith("response.reasoning") and kind.endswith(".delta"):
-        event.reasoning = bool(text)
+        event.reasoning = text
     elif kind == "response.function_call_arguments.delta":
         event.tool = bool(text)
     if wire.response is not None:

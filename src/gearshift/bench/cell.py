@@ -1,0 +1,157 @@
+"""A cell's result: the figures of its trials, and the JSON form that programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gearshift.bench.counters import Acceptance
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.sample import Sample
+from gearshift.bench.trial import Trial
+from gearshift.bench.validity import Flag, cache_hit_share, judge, token_counts
+from gearshift.stats.estimate import Estimate, estimate, estimate_trials
+
+
+@dataclass(frozen=True, slots=True)
+class NeedleScore:
+    """How many needles were asked for and found."""
+
+    asked: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """One cell, measured. Every figure can be computed again from ``trials``."""
+
+    plan: CellPlan
+    trials: tuple[Trial, ...]
+    flags: tuple[Flag, ...]
+    needle: NeedleScore | None = None
+
+    @property
+    def valid(self) -> bool:
+        return not any(flag.invalidates for flag in self.flags)
+
+    @property
+    def ttft_s(self) -> Estimate | None:
+        return self.per_request(lambda sample: sample.ttft_s)
+
+    @property
+    def tpot_s(self) -> Estimate | None:
+        return self.per_request(lambda sample: sample.tpot_s)
+
+    @property
+    def decode_tok_s(self) -> Estimate | None:
+        """One stream's rate: 1 / TPOT."""
+        return _inverse(self.tpot_s)
+
+    @property
+    def prefill_tok_s(self) -> Estimate | None:
+        """Uncached prompt tokens over TTFT. Only for one stream: beside others, TTFT is mostly waiting."""
+        return self.per_request(_prefill_rate) if self.plan.concurrency == 1 else None
+
+    @property
+    def output_tok_s(self) -> Estimate | None:
+        """All generated tokens over the wall time, prefill, ramp and tail included; once a trial."""
+        rates = [trial.output_tokens / trial.wall_s for trial in self.trials if trial.output_tokens and trial.wall_s]
+        return estimate_trials(rates)
+
+    @property
+    def acceptance(self) -> Acceptance | None:
+        """Over all trials; None without drafts."""
+        counted = [trial.counted.counters for trial in self.trials if trial.counted is not None]
+        drafts = sum(counters.drafts or 0 for counters in counted)
+        if not drafts:
+            return None
+        positions = max(len(counters.accepted_at) for counters in counted)
+        padded = [[*counters.accepted_at, *[0.0] * (positions - len(counters.accepted_at))] for counters in counted]
+        accepted = sum(counters.accepted_tokens or 0 for counters in counted)
+        return Acceptance(tuple(sum(column) / drafts for column in zip(*padded, strict=True)), 1 + accepted / drafts)
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Generated tokens over a stream's decode steps, drafted or not; None where the server has no counters.
+
+        Each step gives its own token and the accepted ones, so steps = generated - accepted.
+        """
+        counted = [trial.counted.counters for trial in self.trials if trial.counted is not None]
+        generated = sum(counters.generated_tokens or 0 for counters in counted)
+        accepted = sum(counters.accepted_tokens or 0 for counters in counted)
+        return generated / (generated - accepted) if generated > accepted else None
+
+    def per_request(self, figure: Callable[[Sample], float | None]) -> Estimate | None:
+        """The estimate of a per-request figure over boot > trial > request."""
+        boots: dict[int, list[list[float]]] = {}
+        for trial in self.trials:
+            values = [value for sample in trial.good if (value := figure(sample)) is not None]
+            boots.setdefault(trial.boot, []).append(values)
+        return estimate(list(boots.values()))
+
+    def to_json(self) -> dict[str, object]:
+        """The cell as the CLI contract has it; seconds, tokens and shares, unrounded, null = unknown."""
+        usage, server, ids = token_counts(self.trials)
+        kv = [trial.kv_use for trial in self.trials if trial.kv_use is not None]
+        return {
+            "concurrency": self.plan.concurrency,
+            "depth": self.plan.depth,
+            "setting": self.plan.setting,
+            "trials": len(self.trials),
+            "ttft_s": _json(self.ttft_s),
+            "ttfo_s": _json(self.per_request(lambda sample: sample.first_answer_s)),
+            "tpot_s": _json(self.tpot_s),
+            "decode_tok_s": _json(self.decode_tok_s),
+            "prefill_tok_s": _json(self.prefill_tok_s),
+            "output_tok_s": _json(self.output_tok_s),
+            "acceptance": _acceptance(self.acceptance),
+            "tokens_per_step": self.tokens_per_step,
+            "cache_hit_share": cache_hit_share(self.trials),
+            "kv_use": max(kv, default=None),
+            "needle": {"asked": self.needle.asked, "found": self.needle.found} if self.needle else None,
+            "tokens": {"usage": usage, "client": ids if ids is not None else self._chunks(), "server": server},
+            "chunks": self._chunks(),
+            "client": self._client(),
+            "valid": self.valid,
+            "flags": [flag.name for flag in self.flags],
+            "flag_details": {flag.name: flag.detail for flag in self.flags},
+        }
+
+    def _chunks(self) -> int:
+        return sum(len(sample.chunk_s) for trial in self.trials for sample in trial.good)
+
+    def _client(self) -> dict[str, object]:
+        watches = [trial.watch for trial in self.trials]
+        foreign = [watch.foreign_cpu for watch in watches if watch.foreign_cpu is not None]
+        return {
+            "loop_lag_s": max((watch.loop_lag_s for watch in watches), default=None),
+            "cpu": max((watch.cpu for watch in watches), default=None),
+            "foreign_cpu": max(foreign, default=None),
+        }
+
+
+def result_of(plan: CellPlan, trials: Sequence[Trial], *, needle: NeedleScore | None = None) -> CellResult:
+    """The judged result of a cell's trials."""
+    return CellResult(plan, tuple(trials), judge(plan, trials), needle)
+
+
+def _prefill_rate(sample: Sample) -> float | None:
+    if sample.usage is None or not sample.ttft_s:
+        return None
+    return (sample.usage.prompt - (sample.usage.cached or 0)) / sample.ttft_s
+
+
+def _inverse(found: Estimate | None) -> Estimate | None:
+    if found is None or not found.median:
+        return None
+    low = 1 / found.high if found.high else None
+    high = 1 / found.low if found.low else None
+    return Estimate(1 / found.median, low, high)
+
+
+def _json(found: Estimate | None) -> Mapping[str, float | None] | None:
+    return {"median": found.median, "low": found.low, "high": found.high} if found else None
+
+
+def _acceptance(found: Acceptance | None) -> dict[str, object] | None:
+    return {"per_position": list(found.per_position), "mean_length": found.mean_length} if found else None

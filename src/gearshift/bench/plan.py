@@ -1,0 +1,56 @@
+"""Experiments as data: what each cell measures. Pure; running is another module's business."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from gearshift.bench.bodies import Dialect
+from gearshift.bench.workload.corpus import Kind
+
+CacheIntent = Literal["cold", "warm"]
+DEFINITIONS = 1  # raised when the meaning of a figure changes, so that old cells are neither reused nor compared
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    """One point of one question. Lengths in tokens; ``depth`` is the whole prompt, chat template not counted."""
+
+    experiment: str
+    concurrency: int = 1
+    depth: int = 512
+    output: int = 128
+    requests: int = 4  # a trial
+    trials: int = 3
+    setting: str = ""  # what this cell sets apart: "off", "mtp 2", "cached", a variant
+    model: str | None = None  # another model than the target's: a variant behind a Gearshift
+    kind: Kind = "prose"
+    dialect: Dialect = "chat"
+    exact: bool = True
+    cache: CacheIntent = "cold"
+    shared_prefix: int = 0  # tokens that all prompts of the cell begin with; for cache "warm"
+    needles: tuple[float, ...] = ()
+    rate: float | None = None  # requests a second of an open loop; None = closed loop
+    seed: int = 0
+    extra: Mapping[str, object] = field(default_factory=dict)  # further keys of every body
+
+    def key(self, server: Mapping[str, object]) -> str:
+        """A content address: the same plan against the same server, by the same definitions, is the same cell."""
+        content = {"plan": asdict(self), "server": dict(server), "definitions": DEFINITIONS}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written over all trials; what a time budget is planned by."""
+        return self.trials * self.requests * (self.depth + self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPlan:
+    """One question: its cells in the order they run."""
+
+    name: str
+    cells: tuple[CellPlan, ...]

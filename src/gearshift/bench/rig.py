@@ -1,0 +1,168 @@
+"""One server set up for measuring: connection, identity, prompts, and what the warm-up taught."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from gearshift.bench.bodies import Ask
+from gearshift.bench.cell import CellResult, NeedleScore, result_of
+from gearshift.bench.client import Client, TargetError
+from gearshift.bench.load import closed_loop, poisson_schedule
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.sample import Call, Sample
+from gearshift.bench.target import Target, identify
+from gearshift.bench.trial import Load, Trial, run_trial
+from gearshift.bench.workload.corpus import Kind
+from gearshift.bench.workload.needle import Needle, needles
+from gearshift.bench.workload.prompts import PromptMaker
+from gearshift.bench.workload.tokenizer import ServerTokenizer
+
+_WARMUP_OUTPUT = 16  # tokens: enough for every kernel of a decode step at the cell's batch size
+_MOST_SPREAD_S = 1.0
+_BAD_REQUEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A cell whose warm-up is done: how its requests are asked and spread."""
+
+    plan: CellPlan
+    ask: Ask
+    spread_s: float  # starts are spread over one time to first token
+
+
+class Rig:
+    """Measures cells on one server. Use as an async context manager.
+
+    A fitted text serves all cells of its length; every trial's prompts are new by their nonce.
+    """
+
+    def __init__(
+        self, url: str, *, model: str | None = None, key: str | None = None,
+        provenance: Mapping[str, object] | None = None, timeout_s: float = 3600.0,
+    ) -> None:  # fmt: skip
+        self._client = Client(url, key=key, timeout_s=timeout_s)
+        self._model = model
+        self._provenance = provenance
+        self._stack = AsyncExitStack()
+        self._target: Target | None = None
+        self._makers: dict[tuple[str, Kind], PromptMaker] = {}
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(self._client)
+            self._target = await identify(client, self._model, provenance=self._provenance)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def target(self) -> Target:
+        if self._target is None:
+            msg = "the rig is used outside its context"
+            raise RuntimeError(msg)
+        return self._target
+
+    async def cell(self, plan: CellPlan) -> CellResult:
+        """Warm up, run the plan's trials, judge.
+
+        Raises:
+            TargetError: the server is gone, or refuses the cell's first request.
+        """
+        prepared = await self.prepare(plan)
+        trials = [await self.trial(prepared, number) for number in range(plan.trials)]
+        return self.result(prepared, trials)
+
+    async def prepare(self, plan: CellPlan) -> Prepared:
+        """The warm-up: as many streams as the cell has, a few tokens each, discarded.
+
+        It reaches the cell's batch size, because kernels are compiled on first use at a size, and primes the prefix of
+        a cell that is meant to be cached. A server that does not know ``ignore_eos`` is asked without it from then on.
+
+        Raises:
+            TargetError: no warm-up request succeeded.
+        """
+        ask = Ask(plan.model or self.target.model, plan.output, plan.dialect, plan.exact, extra=plan.extra)
+        samples = await self._warm_up(plan, ask)
+        if plan.exact and all(sample.status == _BAD_REQUEST for sample in samples):
+            plan, ask = replace(plan, exact=False), replace(ask, exact=False)
+            samples = await self._warm_up(plan, ask)
+        good = [sample for sample in samples if sample.ok]
+        if not good:
+            msg = f"{self.target.url} refuses {ask.model}: {samples[0].error or 'an answer without a token'}"
+            raise TargetError(msg, hint="check the model's name and that the prompt fits its context")
+        self._learn(plan, good[0])
+        ttft = min(sample.ttft_s or 0.0 for sample in good)
+        return Prepared(plan, ask, min(ttft, _MOST_SPREAD_S))
+
+    async def trial(self, prepared: Prepared, number: int, *, boot: int = 0) -> Trial:
+        """The ``number``-th repeat of a prepared cell."""
+        plan = prepared.plan
+        calls = await self._calls(plan, prepared.ask, plan.requests, number)
+        schedule = poisson_schedule(plan.rate, len(calls), seed=plan.seed + number) if plan.rate else None
+        load = Load(plan.concurrency, prepared.spread_s, schedule)
+        return await run_trial(self._client, self.target, calls, load, boot=boot)
+
+    def result(self, prepared: Prepared, trials: list[Trial]) -> CellResult:
+        """Judge the trials of a prepared cell."""
+        return result_of(prepared.plan, trials, needle=_score(prepared.plan, trials))
+
+    async def _warm_up(self, plan: CellPlan, ask: Ask) -> tuple[Sample, ...]:
+        short = replace(ask, output=min(ask.output, _WARMUP_OUTPUT))
+        calls = await self._calls(plan, short, min(plan.concurrency, plan.requests), -1)
+        return await closed_loop(self._client, calls, concurrency=plan.concurrency)
+
+    async def _calls(self, plan: CellPlan, ask: Ask, count: int, number: int) -> list[Call]:
+        maker = self._maker(ask.model, plan.kind)
+        hidden = _needles(plan)
+        calls = []
+        for index in range(count):
+            needle = hidden[index % len(hidden)] if hidden else None
+            text, tokens = await _text(maker, plan, needle, window=(max(number, 0) * count + index) % 8)
+            calls.append(ask.call(text, prompt_tokens=tokens, label=needle.code if needle else ""))
+        return calls
+
+    def _maker(self, model: str, kind: Kind) -> PromptMaker:
+        key = (model, kind)
+        if key not in self._makers:
+            self._makers[key] = PromptMaker(ServerTokenizer(self._client, model), kind)
+        return self._makers[key]
+
+    def _learn(self, plan: CellPlan, sample: Sample) -> None:
+        if sample.usage is not None:
+            self._maker(plan.model or self.target.model, plan.kind).correct(plan.depth, sample.usage.prompt)
+
+
+async def _text(maker: PromptMaker, plan: CellPlan, needle: Needle | None, *, window: int) -> tuple[str, int]:
+    """One prompt of the plan: unlike any other from its first word, or alike up to the end of the shared prefix."""
+    if not plan.shared_prefix:
+        prompt = await maker.make(plan.depth, window=window, needle=needle)
+        return prompt.text, prompt.tokens
+    head = await maker.make(plan.shared_prefix, nonce=plan.cache == "cold")
+    tail = await maker.make(plan.depth - plan.shared_prefix, window=window)
+    return f"{head.text}\n\n{tail.text}", head.tokens + tail.tokens
+
+
+def _needles(plan: CellPlan) -> tuple[Needle, ...]:
+    return needles(plan.needles, seed=plan.seed + plan.depth)
+
+
+def _score(plan: CellPlan, trials: list[Trial]) -> NeedleScore | None:
+    hidden = _needles(plan)
+    if not hidden:
+        return None
+    answers = [
+        (hidden[index % len(hidden)], f"{sample.thought} {sample.text}")
+        for trial in trials
+        for index, sample in enumerate(trial.samples)
+        if sample.ok
+    ]
+    return NeedleScore(len(answers), sum(needle.found_in(text) for needle, text in answers))

@@ -1,0 +1,217 @@
+"""Judges a cell: what in it makes its figures worth less, and what makes them worth nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.trial import Trial
+from gearshift.stats import first_is_odd, invariants, median, outliers, trend
+from gearshift.stats.invariants import Check
+
+_FAILED_SHARE = 0.05
+_COLD_SHARE = 0.02  # prompt tokens from cache that a cold cell may have beyond the chat template
+_WARM_SHARE = 0.5
+_TEMPLATE_TOKENS = 64  # a chat template's fixed head may be cached in any cell: at most so many tokens a request
+_LAG_S, _LAG_SHARE = 0.005, 0.5  # the loop's lateness that spoils a stamp: absolute, and as share of the TPOT claimed
+_CPU = 0.85
+_FOREIGN_CORES = 0.25
+_LENGTH_SHARE = 0.02
+_SIGNIFICANT, _DRIFT = 0.05, 0.02
+
+INVALIDATING = frozenset({
+    "nothing_succeeded",
+    "requests_failed",
+    "server_restarted",
+    "foreign_requests",
+    "cache_was_warm",
+    "cache_was_cold",
+    "client_overloaded",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One finding: a stable name, and the figures behind it in a sentence."""
+
+    name: str
+    detail: str
+
+    @property
+    def invalidates(self) -> bool:
+        return self.name in INVALIDATING
+
+
+def judge(plan: CellPlan, trials: Sequence[Trial]) -> tuple[Flag, ...]:
+    """Every finding about the cell, the grave ones first."""
+    found = [
+        *_requests(trials),
+        *_server(plan, trials),
+        *_client(trials),
+        *_repeats(trials),
+        *_lengths(plan, trials),
+    ]
+    return tuple(sorted(found, key=lambda flag: not flag.invalidates))
+
+
+def _requests(trials: Sequence[Trial]) -> Iterator[Flag]:
+    samples = [sample for trial in trials for sample in trial.samples]
+    failed = [sample.error or "no token" for sample in samples if not sample.ok]
+    if len(failed) == len(samples):
+        yield Flag("nothing_succeeded", f"all {len(samples)} requests failed: {failed[0] if failed else 'none sent'}")
+    elif len(failed) > _FAILED_SHARE * len(samples):
+        yield Flag("requests_failed", f"{len(failed)} of {len(samples)} requests failed: {failed[0]}")
+    elif failed:
+        yield Flag("some_requests_failed", f"{len(failed)} of {len(samples)} requests failed: {failed[0]}")
+
+
+def _server(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
+    if any(trial.counted is not None and trial.counted.reset for trial in trials):
+        yield Flag("server_restarted", "the server's counters fell during the cell")
+        return
+    for check in (isolation(trials), reconciliation(trials), server_first(trials)):
+        if check.ok is False:
+            yield Flag(_FLAG_OF_CHECK[check.name], check.detail)
+    yield from _cache(plan, trials)
+    if trials and all(trial.silent_speculation for trial in trials):
+        yield Flag("silent_speculation", "a drafter is configured, but nothing was drafted")
+    preempted = sum(trial.counted.counters.preemptions or 0 for trial in trials if trial.counted is not None)
+    if preempted:
+        yield Flag("preempted", f"{preempted:g} preemptions: the KV pool was too small for this load")
+
+
+_FLAG_OF_CHECK = {
+    "requests_are_ours": "foreign_requests",
+    "tokens_reconcile": "tokens_do_not_reconcile",
+    "client_ttft_ge_server": "ttft_below_server",
+}
+
+
+def isolation(trials: Sequence[Trial]) -> Check:
+    """The server finished our requests and no others; by generated tokens where it does not count requests."""
+    counted = [trial.counted for trial in trials if trial.counted is not None]
+    if len(counted) < len(trials) or not counted:
+        return invariants.requests_are_ours(None, None)
+    if all(found.counters.requests is not None for found in counted):
+        server = sum(found.counters.requests or 0 for found in counted)
+        return invariants.requests_are_ours(server, sum(len(trial.good) for trial in trials))
+    generated = sum(found.counters.generated_tokens or 0 for found in counted)
+    ours = sum(trial.output_tokens or 0 for trial in trials)
+    slack = sum(found.resolution for found in counted)
+    alien = generated - ours - slack > max(2.0, 0.005 * ours)
+    return Check("requests_are_ours", not alien, f"server generated {generated:g} tokens, ours {ours}")
+
+
+def reconciliation(trials: Sequence[Trial]) -> Check:
+    """Usage, the server's counter and, where the server sends ids, the client count the same tokens."""
+    usage, server, ids = token_counts(trials)
+    return invariants.tokens_reconcile({"usage": usage, "server": server, "ids": ids})
+
+
+def token_counts(trials: Sequence[Trial]) -> tuple[int | None, float | None, int | None]:
+    """Generated tokens by usage, by the server's counters, and by the ids received; None = not counted."""
+    good = [sample for trial in trials for sample in trial.good]
+    usage = [sample.usage.completion if sample.usage else None for sample in good]
+    ids = [sample.token_ids for sample in good]
+    counted = [trial.counted.counters.generated_tokens if trial.counted else None for trial in trials]
+    return _sum_int(usage), _sum(counted), _sum_int(ids)
+
+
+def server_first(trials: Sequence[Trial]) -> Check:
+    """Mean TTFT of the client against the server's histogram."""
+    client = [sample.ttft_s for trial in trials for sample in trial.good if sample.ttft_s is not None]
+    sums = _sum([trial.counted.counters.ttft_sum_s if trial.counted else None for trial in trials])
+    count = _sum([trial.counted.counters.ttft_count if trial.counted else None for trial in trials])
+    if not client or sums is None or not count or count != len(client):
+        return invariants.client_ttft_ge_server(None, None)
+    return invariants.client_ttft_ge_server(sum(client) / len(client), sums / count)
+
+
+def cache_hit_share(trials: Sequence[Trial]) -> float | None:
+    """Share of prompt tokens that came from cache: by usage where it says so, else by the server's counters."""
+    usages = [sample.usage for trial in trials for sample in trial.good if sample.usage is not None]
+    known = [usage for usage in usages if usage.cached is not None]
+    if known and len(known) == len(usages):
+        total = sum(usage.prompt for usage in known)
+        return sum(usage.cached or 0 for usage in known) / total if total else None
+    shares = [trial.counted.cache_hit_share for trial in trials if trial.counted is not None]
+    found = [share for share in shares if share is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _cache(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
+    share = cache_hit_share(trials)
+    if share is None:
+        yield Flag("cache_unknown", "the server does not say how much of the prompts came from its cache")
+    elif plan.cache == "cold" and share > _COLD_SHARE + _TEMPLATE_TOKENS / (plan.depth + _TEMPLATE_TOKENS):
+        yield Flag("cache_was_warm", f"{share:.0%} of the prompt tokens came from cache in a cell meant to be cold")
+    elif plan.cache == "warm" and share < _WARM_SHARE:
+        yield Flag(
+            "cache_was_cold", f"only {share:.0%} of the prompt tokens came from cache in a cell meant to be warm"
+        )
+
+
+def _client(trials: Sequence[Trial]) -> Iterator[Flag]:
+    lag = max((trial.watch.loop_lag_s for trial in trials), default=0.0)
+    cpu = max((trial.watch.cpu for trial in trials), default=0.0)
+    tpots = [sample.tpot_s for trial in trials for sample in trial.good if sample.tpot_s is not None]
+    limit = max(_LAG_S, _LAG_SHARE * median(tpots)) if tpots else _LAG_S
+    if lag > limit or cpu > _CPU:
+        yield Flag(
+            "client_overloaded", f"loop lag {lag * 1e3:.1f} ms (limit {limit * 1e3:.1f}), CPU {cpu:.0%} of a core"
+        )
+    foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
+    if foreign and max(foreign) > _FOREIGN_CORES:
+        yield Flag("busy_cores", f"other programs used {max(foreign):.2f} cores")
+
+
+def _repeats(trials: Sequence[Trial]) -> Iterator[Flag]:
+    medians = [median(tpots) for trial in trials if (tpots := _tpots(trial))]
+    if len(trials) == 1:
+        yield Flag("single_run", "one trial: an operating point, no interval")
+    elif first_is_odd(medians):
+        yield Flag("first_trial_odd", f"TPOT {_ms(medians[0])} in the first trial, {_ms(median(medians[1:]))} after it")
+    for index in outliers(medians):
+        yield Flag("outlier_trial", f"trial {index + 1}: TPOT {_ms(medians[index])}, median {_ms(median(medians))}")
+    moved = trend(medians)
+    if moved is not None and moved.p < _SIGNIFICANT and abs(moved.change) > _DRIFT:
+        yield Flag("drift", f"TPOT moved {moved.change:+.1%} from the first trial to the last: {_cause(trials)}")
+
+
+def _cause(trials: Sequence[Trial]) -> str:
+    """The likeliest cause of a drift that the data knows of."""
+    foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
+    if len(foreign) == len(trials) and max(foreign) - min(foreign) > _FOREIGN_CORES:
+        return "other programs' use of the cores changed"
+    return "heat, clocks or a growing cache"
+
+
+def _lengths(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
+    good = [sample for trial in trials for sample in trial.good]
+    prompts = [sample.usage.prompt for sample in good if sample.usage is not None]
+    if prompts and not plan.depth - 1 <= median(prompts) <= plan.depth * (1 + _LENGTH_SHARE) + _TEMPLATE_TOKENS:
+        yield Flag("prompt_length_off", f"prompts had {median(prompts):g} tokens, {plan.depth} were meant")
+    written = [sample.tokens for sample in good if sample.tokens is not None]
+    if len(written) < len(good):
+        yield Flag("tokens_unknown", "the server does not count its tokens: no TPOT")
+    elif plan.exact and written and median(written) < plan.output:
+        yield Flag("answers_short", f"answers had {median(written):g} tokens, {plan.output} were meant")
+
+
+def _tpots(trial: Trial) -> list[float]:
+    return [sample.tpot_s for sample in trial.good if sample.tpot_s is not None]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if values and len(known) == len(values) else None
+
+
+def _sum_int(values: Sequence[int | None]) -> int | None:
+    total = _sum(values)
+    return None if total is None else int(total)

@@ -1,0 +1,168 @@
+"""Cells measured on a truth server: the figures, and what makes a cell worthless."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from gearshift.bench.bodies import Ask
+from gearshift.bench.cell import CellResult
+from gearshift.bench.client import Client, TargetError
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.rig import Rig
+from gearshift.bench.truth import Script, serve
+
+pytestmark = pytest.mark.anyio
+FAST = Script(ttft_s=0.02, step_s=0.002)
+CELL = CellPlan("concurrency", depth=64, output=16, requests=4, trials=2)
+
+
+async def measure(script: Script, plan: CellPlan) -> CellResult:
+    async with serve(script) as server, Rig(server.url, timeout_s=20) as rig:
+        return await rig.cell(plan)
+
+
+def names(result: CellResult) -> set[str]:
+    return {flag.name for flag in result.flags}
+
+
+async def test_a_cell_has_the_truths_figures_with_intervals() -> None:
+    result = await measure(FAST, replace(CELL, concurrency=2, trials=3))
+
+    assert result.tpot_s is not None
+    assert result.ttft_s is not None
+    assert result.tpot_s.median == pytest.approx(0.002, rel=0.5)  # loose: two busy cores; benchmarks/truth proves it
+    assert result.ttft_s.median >= 0.02
+    assert result.ttft_s.low is not None
+    document = result.to_json()
+    assert document["tokens"] == {"usage": 192, "client": 192, "server": 192.0}
+    assert document["trials"] == 3
+    assert result.tokens_per_step == 1.0
+
+
+async def test_prompts_have_the_exact_length_by_the_servers_tokenizer() -> None:
+    result = await measure(replace(FAST, template_tokens=0), replace(CELL, depth=200))
+    prompts = {sample.usage.prompt for trial in result.trials for sample in trial.samples if sample.usage}
+    assert prompts == {200}
+
+
+async def test_without_a_tokenizer_the_first_answer_corrects_the_guess() -> None:
+    async with serve(FAST) as server, Rig(server.url) as rig:
+        maker = rig._maker("truth", "prose")
+        maker._ids = None
+        guessed = maker._guess(100, 0, None)
+        maker.correct(100, 200)
+        assert len(maker._guess(100, 0, None).text) < len(guessed.text)
+
+
+async def test_a_cold_cell_stays_cold_on_a_server_that_caches() -> None:
+    result = await measure(replace(FAST, cache=True), CELL)
+    assert result.valid
+    assert "cache_was_warm" not in names(result)
+
+
+async def test_a_cold_cell_that_was_warm_is_invalid() -> None:
+    plan = replace(CELL, depth=600, extra={"messages": [{"role": "user", "content": "the same words " * 200}]})
+    result = await measure(replace(FAST, cache=True), plan)
+    assert "cache_was_warm" in names(result)
+    assert not result.valid
+
+
+async def test_a_warm_cell_that_was_cold_is_invalid() -> None:
+    plan = replace(CELL, cache="warm", shared_prefix=48)
+    assert "cache_was_cold" in names(await measure(replace(FAST, cache=False), plan))
+
+
+async def test_a_warm_cell_is_warm() -> None:
+    plan = replace(CELL, depth=320, cache="warm", shared_prefix=256)
+    result = await measure(replace(FAST, cache=True), plan)
+    assert "cache_was_cold" not in names(result)
+    assert result.valid
+
+
+@pytest.mark.parametrize("flavour", ["vllm", "llama.cpp"])
+async def test_other_traffic_during_a_cell_makes_it_invalid(flavour: str) -> None:
+    script = replace(FAST, flavour=flavour)  # type: ignore[arg-type]  # parametrised text is one of the two literals
+    async with serve(script) as server, Rig(server.url) as rig, Client(server.url) as stranger:
+
+        async def disturb() -> None:
+            while True:
+                await stranger.send(Ask("truth", 8).call("hello"), epoch=0.0)
+
+        task = asyncio.create_task(disturb())
+        result = await rig.cell(CELL)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert "foreign_requests" in names(result)
+    assert not result.valid
+
+
+async def test_a_drafter_that_never_drafts_raises_the_alarm() -> None:
+    async with serve(replace(FAST, draft=2)) as server, Rig(server.url) as rig:
+        result = await rig.cell(replace(CELL, extra={"truth": {"draft": 0}}))
+    assert "silent_speculation" in names(result)
+
+
+async def test_acceptance_is_unconditional_per_position() -> None:
+    result = await measure(replace(FAST, draft=2, tokens_per_chunk=(1, 3)), CELL)
+    assert result.acceptance is not None
+    assert result.acceptance.per_position == pytest.approx((0.5, 0.5))
+    assert result.acceptance.mean_length == pytest.approx(2.0)
+    assert result.tokens_per_step == pytest.approx(2.0)
+
+
+async def test_failed_requests_make_a_cell_invalid_and_are_quoted() -> None:
+    async with serve(FAST) as server, Rig(server.url) as rig:
+        prepared = await rig.prepare(CELL)
+        broken = replace(prepared, ask=replace(prepared.ask, extra={"truth": {"die_after": 3}}))
+        result = rig.result(broken, [await rig.trial(broken, 0)])
+    assert "nothing_succeeded" in names(result)
+    assert not result.valid
+    assert result.to_json()["tpot_s"] is None
+
+
+async def test_a_refused_model_or_prompt_is_an_error_before_any_trial() -> None:
+    with pytest.raises(TargetError, match="exceeds the context"):
+        await measure(replace(FAST, context=32), CELL)
+
+
+async def test_needles_are_scored_in_the_same_cell() -> None:
+    plan = replace(CELL, depth=300, needles=(0.1, 0.9))
+    found = await measure(FAST, plan)
+    missed = await measure(replace(FAST, recall=False), plan)
+    assert found.needle is not None
+    assert (found.needle.asked, found.needle.found) == (8, 8)
+    assert missed.needle is not None
+    assert missed.needle.found == 0
+
+
+async def test_a_single_trial_is_called_one() -> None:
+    result = await measure(FAST, replace(CELL, trials=1))
+    assert "single_run" in names(result)
+    assert result.tpot_s is not None
+    assert result.tpot_s.low is None
+
+
+async def test_a_busy_core_during_a_cell_is_flagged() -> None:
+    burn = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
+    truth = [sys.executable, "-m", "gearshift.bench.truth", '{"ttft_s": 0.1, "step_s": 0.02}']
+    with subprocess.Popen(truth, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        with subprocess.Popen([sys.executable, "-c", burn]) as burner:
+            async with Rig(url) as rig:
+                result = await rig.cell(replace(CELL, trials=1, requests=2))
+            burner.kill()
+        server.kill()
+    assert "busy_cores" in names(result)
+
+
+async def test_an_open_loop_sends_on_its_schedule() -> None:
+    result = await measure(FAST, replace(CELL, trials=1, rate=200.0, requests=6))
+    planned = [sample.planned_s for sample in result.trials[0].samples]
+    assert planned[0] == 0.0
+    assert None not in planned
