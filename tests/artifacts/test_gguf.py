@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from artifacts import tiny_gguf
 from artifacts.gguf_bytes import Entry, gguf_bytes
 from gearshift.artifacts.gguf import read_gguf
-from gearshift.artifacts.gguf_facts import read_gguf_model
+from gearshift.artifacts.gguf_facts import read_gguf_model, read_projector_bytes
 from gearshift.artifacts.model import read_model
 from gearshift.artifacts.source import BytesSource
 from gearshift.domain.errors import GearshiftError
@@ -224,3 +224,9 @@ def test_a_folder_with_two_models_asks_which(tmp_path: Path) -> None:
 def test_a_missing_file_is_refused_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(GearshiftError, match="cannot be read: No such file"):
         read_model(tmp_path / "absent.gguf")
+
+
+def test_a_projector_is_weighed_without_being_a_decoder(tmp_path: Path) -> None:
+    path = tmp_path / "mmproj.gguf"
+    path.write_bytes(gguf_bytes({"general.architecture": "clip"}, {"v.blk.0.attn_q.weight": ((64, 64), 1, 8192)}))
+    assert read_projector_bytes(path) == 8192

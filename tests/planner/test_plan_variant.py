@@ -20,6 +20,9 @@ CPU = Device("cpu", None, "host", 16 * GIB)
 GPUS = tuple(Device(f"GPU-{name}", index, "RTX 3090", 24 * GIB) for index, name in enumerate("ab"))
 
 
+OUTSIDE = 0.6 * GIB  # CUDA context and graphs, which the engine's share of a card does not count
+
+
 def variant(engine: EngineKind, args: Mapping[str, ArgValue] | None = None, **fields: object) -> Variant:
     plain = Variant("m", "v", EngineRef(engine), weights="/models/m", args=args or {})
     return replace(plain, **fields)  # type: ignore[arg-type]  # fields differ in type by name
@@ -71,7 +74,7 @@ def test_an_automatic_pool_never_has_fewer_blocks_than_sequences() -> None:
 def test_an_unpinned_vllm_takes_its_share_of_each_card() -> None:
     wanted = variant("vllm", {"gpu-memory-utilization": 0.9}, context=8192, kv_dtype="fp8", parallel=8)
     planned = plan_variant(wanted, with_weights(qwen27b(), 28 * GIB), GPUS, engine_version="0.27.1")
-    assert planned.bytes_by_device == pytest.approx({gpu.id: 0.9 * 24 * GIB for gpu in GPUS}, rel=1e-6)
+    assert planned.bytes_by_device == pytest.approx({gpu.id: 0.9 * 24 * GIB + OUTSIDE for gpu in GPUS}, rel=1e-6)
     assert planned.fits is True
 
 
@@ -222,3 +225,23 @@ def test_the_start_up_gate_counts_what_others_hold() -> None:
     assert any("is less than the share asked for (0.92, 29.29 GiB)" in reason for reason in planned.refusals)
     lowered = plan(r1(kv_bytes=9_150_000_000, other_bytes={"GPU-a": GIB}, memory_share=0.8), R1_WEIGHTS)
     assert not lowered.refusals
+
+
+@pytest.mark.parametrize(
+    ("total", "share", "ranks", "weights", "pools"),
+    [
+        (15.51, 0.92, 1, 10.24, (3.01, 3.41)),  # the same recipe, started twice
+        (95.01, 0.90, 4, 55.19, (27.85,)),
+    ],
+)
+def test_an_unpinned_pool_is_what_the_log_left_within_the_stated_error(
+    total: float, share: float, ranks: int, weights: float, pools: tuple[float, ...]
+) -> None:
+    facts = replace(with_weights(qwen27b(), int(weights * ranks * GIB)), vision=False, heads=64)
+    cards = tuple(PlannedDevice(f"GPU-{n}", int(total * GIB)) for n in range(ranks))
+    wanted = PlanRequest("vllm", cards, version="0.28.0", memory_share=share, parallel=8, max_num_batched_tokens=2048)
+    planned = plan(wanted, facts)
+    pinned = plan(replace(wanted, kv_bytes=planned.kv_bytes), facts)
+    error = sum(line.error_bytes for line in pinned.ledger[0].lines if line.name in {"libraries", "peak activation"})
+    for pool in pools:
+        assert abs((planned.kv_bytes or 0) - pool * GIB) <= error

@@ -43,6 +43,11 @@ def read_gguf_model(path: Path) -> ModelFacts:
     return gguf_facts(headers, name=str(path), files=files, missing_files=missing)
 
 
+def read_projector_bytes(path: Path) -> int:
+    """Weights of an image projector (mmproj), which is a GGUF file without decoder layers. Raises GearshiftError."""
+    return sum(tensor.bytes for tensor in _read_part(path).tensors)
+
+
 def gguf_facts(
     headers: Sequence[GgufHeader],
     *,

@@ -14,12 +14,15 @@ from gearshift.planner.vllm_start import VllmStart, refusals, resolve
 _POOL, _WEIGHTS = "kv pool", "weights"
 
 # Modelled from the public start-up logs listed in docs/planner.md; (bytes, error).
-_RUNTIME_ALONE = (int(0.55 * GIB), int(0.3 * GIB))  # CUDA context, libraries
-_RUNTIME_RANKS = (int(1.7 * GIB), int(0.6 * GIB))  # the same with NCCL
+_CUDA_CONTEXT = (int(0.4 * GIB), int(0.2 * GIB))
+_LIBRARIES_ALONE = (int(0.25 * GIB), int(0.2 * GIB))
+_LIBRARIES_RANKS = (int(1.7 * GIB), int(0.6 * GIB))  # with NCCL
 _ACTIVATION = (int(0.6 * GIB), int(0.3 * GIB))
 _GRAPHS = (int(0.2 * GIB), int(0.2 * GIB))
 _CPU_WORKER = (int(0.86 * GIB), int(0.2 * GIB))
 _CPU_SERVERS = (2 * GIB, int(0.6 * GIB))  # API server and engine core
+# The engine's share of the card does not count what was there before it or is captured after it sized the pool.
+_OUTSIDE_SHARE = frozenset({"cuda context", "cuda graphs", "server processes"})
 
 
 def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
@@ -68,12 +71,13 @@ def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
             Line("worker runtime", worker[0], "modelled", worker[1]),
             Line("server processes", servers[0], "modelled", servers[1]),
         )
-    runtime = _RUNTIME_ALONE if ranks <= 1 else _RUNTIME_RANKS
+    libraries = _LIBRARIES_ALONE if ranks <= 1 else _LIBRARIES_RANKS
     graphs = () if request.eager else (Line("cuda graphs", _GRAPHS[0], "modelled", _GRAPHS[1]),)
     return (
         *weights,
         *draft,
-        Line("runtime and libraries", runtime[0], "modelled", runtime[1]),
+        Line("cuda context", _CUDA_CONTEXT[0], "modelled", _CUDA_CONTEXT[1]),
+        Line("libraries", libraries[0], "modelled", libraries[1]),
         _activation(start),
         *graphs,
     )
@@ -103,19 +107,20 @@ def _remaining_pool(start: VllmStart, fixed: tuple[Line, ...]) -> int | None:
     known = [total for total in totals if total is not None]
     if not start.facts.weights_known or not known or len(known) < len(totals):
         return None
-    counted = sum(line.bytes for line in fixed if line.name != "server processes")
+    counted = sum(line.bytes for line in fixed if line.name not in _OUTSIDE_SHARE)
     return max(math.ceil(min(known) * start.memory_share) - counted, 0)
 
 
 def _ledger(request: PlanRequest, device: PlannedDevice, fixed: tuple[Line, ...], pool: int | None) -> DeviceLedger:
     lines = fixed
     if pool is not None:
-        # An unpinned pool absorbs every error of the lines above it: together they are the share asked for.
-        lines = (*fixed, Line(_POOL, pool)) if request.kv_bytes is not None else (*_settled(fixed), Line(_POOL, pool))
+        kept = fixed if request.kv_bytes is not None else tuple(_settled(line) for line in fixed)
+        lines = (*kept, Line(_POOL, pool))
     ledger = DeviceLedger(device.id, device.total_bytes, lines)
     measured = request.calibration.lines.get(device.id) if request.calibration else None
     return calibrated(ledger, measured) if measured else ledger
 
 
-def _settled(fixed: tuple[Line, ...]) -> tuple[Line, ...]:
-    return tuple(Line(line.name, line.bytes, line.kind) for line in fixed)
+def _settled(line: Line) -> Line:
+    """An unpinned pool absorbs the error of every line within the share: together they are what was asked for."""
+    return line if line.name in _OUTSIDE_SHARE else Line(line.name, line.bytes, line.kind)
