@@ -24,8 +24,8 @@ def import_ini_presets(text: str, *, file: Path | None = None) -> Imported:
     """Carry llama-server presets over. Raises ConfigError when the text is not such an INI file."""
     sections = _sections(text, file)
     common = sections.pop(_GLOBAL, {})
-    sections.pop(_HEAD, None)
-    notes: list[str] = []
+    head = sections.pop(_HEAD, {})
+    notes = [f"{key}: stands above every section and was left out" for key in head if key != "version"]
     models: dict[str, object] = {}
     preload: list[object] = []
     for name, own in sections.items():
@@ -97,8 +97,14 @@ def _items(section: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
 
 
 def _problem(error: configparser.Error, file: Path | None) -> Problem:
-    line = getattr(error, "lineno", None)
-    if line is None and (errors := getattr(error, "errors", ())):
-        line = errors[0][0]
-    message = str(error).partition("\n")[0].replace("'<string>'", "the text")
-    return Problem(f"not an INI file: {message}", "(file)", line - 1 if line else None, file=file)
+    """Lines count without the head that was put before the text."""
+    match error:
+        case configparser.DuplicateOptionError():
+            message, line = f"key {error.option!r} is given twice in [{error.section}]", error.lineno
+        case configparser.DuplicateSectionError():
+            message, line = f"section [{error.section}] is given twice", error.lineno
+        case configparser.ParsingError():
+            message, line = "neither a section nor a key", error.errors[0][0]
+        case _:
+            message, line = f"not an INI file: {error}", None
+    return Problem(message, "(file)", line - 1 if line else None, file=file)

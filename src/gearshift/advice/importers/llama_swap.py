@@ -20,9 +20,9 @@ _GLOBAL_NOTES = {
     "peers": "peers: requests are not passed on to other servers",
     "captures": "captures: requests and answers are not recorded",
     "captureBuffer": "captureBuffer: requests and answers are not recorded",
-    "upstream": "upstream: paths below /upstream never load a variant by themselves for assets",
+    "upstream": "upstream.ignorePaths: has no counterpart",
     "sendLoadingState": "sendLoadingState: a waiting stream gets comment lines instead of reasoning text",
-    "includeAliasesInList": "includeAliasesInList: aliases are always listed",
+    "includeAliasesInList": "includeAliasesInList: has no counterpart",
 }
 _SILENT = frozenset(
     {

@@ -20,10 +20,10 @@ _NOTES = {
     "name": "name: is not listed",
     "description": "description: is not listed",
     "metadata": "metadata: is not listed",
-    "capabilities": "capabilities: are read from the engine",
+    "capabilities": "capabilities: has no counterpart",
     "unlisted": "unlisted: every model is listed",
     "timeouts": "timeouts: streams have no time limit; loads have load_timeout and stall_timeout",
-    "compat": "compat: websockets neither load a variant nor keep it",
+    "compat": "compat: has no counterpart",
     "sendLoadingState": "sendLoadingState: a waiting stream gets comment lines instead of reasoning text",
     "healthCheckTimeout": "healthCheckTimeout: was never used for one model; load_timeout: would be",
 }
@@ -83,7 +83,7 @@ class TheirModel:
             self.notes.append(f"{line.kind} has no flag {unknown} that we know of; kept, to be judged by config check")
         if self.tree.get("cmdStop"):
             self.notes.append("cmdStop: is dropped; the engine's whole process tree is stopped and verified")
-        if self.tree.get("checkEndpoint"):
+        if self._text("checkEndpoint") not in {"", "/health"}:
             self.notes.append("checkEndpoint: is dropped; readiness is the engine's health answer and one token")
         return cast("dict[str, object]", _literal(fields))
 
