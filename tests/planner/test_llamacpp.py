@@ -190,6 +190,12 @@ def test_a_public_total_of_one_card_is_met_within_three_percent() -> None:
     assert ours / MIB == pytest.approx(20_236.06, rel=0.0001)
 
 
+def test_room_is_kept_for_a_context_that_fills_after_the_start() -> None:
+    """Public reports: about 8 MB for every 1,000 tokens; 353 MiB left at 262,144 died, half a GiB is kept besides."""
+    for context, reserve in ((131_072, 1512.0), (262_144, 2512.0)):
+        assert on(plan(request(context=context), qwen27b_gguf()), 0, "fill reserve") == reserve
+
+
 def test_layers_of_two_equal_cards_fall_as_the_log_says() -> None:
     planned = plan(request(context=524_288, mtp=3, cards=2), qwen27b_gguf())
     assert (on(planned, 0, "kv cache"), on(planned, 1, "kv cache")) == (16_384.00, 16_384.00)

@@ -80,10 +80,10 @@ def output_line(facts: ModelFacts, cells: Cells) -> Line:
 
 def card_lines(request: PlanRequest, cells: Cells) -> tuple[Line, ...]:
     """What every card holds beside llama.cpp's own buffers: the driver's share and room for a filled context."""
-    fill = cells.total * _FILL_PER_TOKEN // 1000 + _FILL_BASE
+    fill = cells.total * _FILL_PER_TOKEN // (len(request.devices) if request.split == "tensor" else 1)
     return (
         Line("driver", _DRIVER[0], "modelled", _DRIVER[1]),
-        Line("fill reserve", fill // max(len(request.devices), 1), "modelled"),
+        Line("fill reserve", fill + _FILL_BASE, "modelled"),
     )
 
 
