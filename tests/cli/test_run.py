@@ -115,7 +115,15 @@ def test_a_refusal_is_shown_in_the_servers_words(chat: FakeChat, gearshift: Gear
     error = {"message": "no valid API key", "type": "authentication_error", "code": "invalid_api_key", "param": None}
     chat.refusal = (401, {"error": error, "src": "gearshift"})
     result = gearshift("run", "qwen", "hi")
-    assert (result.exit_code, result.stderr) == snapshot((1, "error: no valid API key\n"))
+    assert (result.exit_code, result.stderr) == snapshot(
+        (
+            1,
+            """\
+error: no valid API key
+hint: set GEARSHIFT_KEY to one of the server's API keys
+""",
+        )
+    )
 
 
 @pytest.mark.parametrize(

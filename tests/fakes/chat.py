@@ -37,7 +37,7 @@ class FakeChat:
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
-        self.asked.append(json.loads(body))
+        self.asked.append(json.loads(body or b"null"))
         self.keys.append(dict(scope["headers"]).get(b"authorization", b"").decode() or None)
         status, answer = self.refusal or (200, None)
         headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]

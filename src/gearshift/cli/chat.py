@@ -62,7 +62,7 @@ def ask(target: Target, model: str, messages: Sequence[Message], options: Mappin
     with sent(target, "POST", "/v1/chat/completions", body, timeout=None) as exchange:
         response = exchange.answer()
         if response.status != 200:  # noqa: PLR2004 - HTTP
-            raise refusal(response)
+            raise refusal(response, key="GEARSHIFT_KEY to one of the server's API keys")
         for name in ("variant", "queue-ms", "load-ms"):
             _note(answer, name, response.headers.get(f"x-gearshift-{name}"))
         for line in _lines(response):

@@ -26,8 +26,8 @@ class NoServerError(GearshiftError):
 class AdminError(GearshiftError):
     """The server's refusal, in its own words, with its status and code."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, status: int, code: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.status = status
         self.code = code
 
@@ -152,7 +152,7 @@ class Exchange:
         """An answer that is no refusal. Raises AdminError otherwise."""
         response = self.answer()
         if response.status >= http.HTTPStatus.BAD_REQUEST:
-            raise refusal(response)
+            raise refusal(response, key="GEARSHIFT_OPERATOR_KEY to an operator's key")
         return response
 
     def document(self) -> Any:
@@ -198,7 +198,7 @@ def _address(path: str, query: Mapping[str, object] | None) -> str:
 
 def _no_server(target: Target, error: OSError) -> NoServerError:
     if target.socket_path is None:
-        return NoServerError(f"no server answers at {target.place}: {error}")
+        return NoServerError(f"no server answers at {target.place}: {error.strerror or error}")
     if isinstance(error, PermissionError):
         return NoServerError(f"{target.place} is another user's: {error.strerror}")
     return NoServerError(f"no server is running (nothing answers at {target.place})", hint="start one: gearshift serve")
@@ -209,12 +209,16 @@ def _decoded(response: http.client.HTTPResponse) -> Any:
     return json.loads(raw) if raw else None
 
 
-def refusal(response: http.client.HTTPResponse) -> AdminError:
-    """The error an answer holds, whoever wrote it: a proxy on the way does not speak our shape."""
+def refusal(response: http.client.HTTPResponse, *, key: str) -> AdminError:
+    """The error an answer holds, whoever wrote it: a proxy on the way does not speak our shape.
+
+    ``key`` is what to set where the answer is that a key is missing or wrong.
+    """
     raw = response.read()
+    hint = f"set {key}" if response.status == http.HTTPStatus.UNAUTHORIZED else None
     try:
         error = json.loads(raw)["error"]
-        return AdminError(response.status, str(error["code"]), str(error["message"]))
+        return AdminError(response.status, str(error["code"]), str(error["message"]), hint=hint)
     except (ValueError, KeyError, TypeError):
         text = raw.decode(errors="replace").strip()[:200]
-        return AdminError(response.status, "unknown", f"HTTP {response.status} {response.reason}: {text}")
+        return AdminError(response.status, "unknown", f"HTTP {response.status} {response.reason}: {text}", hint=hint)
