@@ -4,7 +4,30 @@ Opening is lazy: `open_store` touches nothing, so a server starts whatever state
 """
 
 from gearshift.store.database import StoreError
+from gearshift.store.measurements import (
+    CellRecord,
+    ExperimentRecord,
+    Measurements,
+    SampleRecord,
+    StoredCell,
+    StoredExperiment,
+    TrialRecord,
+)
 from gearshift.store.sink import Retention, SinkHealth, WriterSink
 from gearshift.store.store import Store, open_store
 
-__all__ = ["Retention", "SinkHealth", "Store", "StoreError", "WriterSink", "open_store"]
+__all__ = [
+    "CellRecord",
+    "ExperimentRecord",
+    "Measurements",
+    "Retention",
+    "SampleRecord",
+    "SinkHealth",
+    "Store",
+    "StoreError",
+    "StoredCell",
+    "StoredExperiment",
+    "TrialRecord",
+    "WriterSink",
+    "open_store",
+]

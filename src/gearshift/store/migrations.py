@@ -66,4 +66,82 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX swap_at ON swap (at)",
         ),
     ),
+    Migration(
+        2,
+        "measurements",
+        (
+            """
+            CREATE TABLE campaign (
+                id INTEGER PRIMARY KEY,
+                name TEXT NOT NULL,
+                started REAL NOT NULL,
+                plan TEXT NOT NULL
+            ) STRICT
+            """,
+            """
+            CREATE TABLE experiment (
+                id INTEGER PRIMARY KEY,
+                campaign INTEGER REFERENCES campaign (id) ON DELETE SET NULL,
+                name TEXT NOT NULL,
+                tool TEXT NOT NULL, -- whose definitions the figures follow
+                tool_version TEXT,
+                model TEXT,
+                started REAL NOT NULL,
+                ended REAL,
+                state TEXT NOT NULL, -- running, done, interrupted, failed
+                target TEXT NOT NULL, -- provenance
+                plan TEXT NOT NULL,
+                outcome TEXT -- verdict and advice
+            ) STRICT
+            """,
+            "CREATE INDEX experiment_started ON experiment (started)",
+            """
+            CREATE TABLE cell (
+                id INTEGER PRIMARY KEY,
+                experiment INTEGER NOT NULL REFERENCES experiment (id) ON DELETE CASCADE,
+                key TEXT NOT NULL,
+                setting TEXT NOT NULL,
+                concurrency INTEGER,
+                depth INTEGER,
+                valid INTEGER NOT NULL,
+                plan TEXT NOT NULL,
+                figures TEXT NOT NULL -- derived from the samples; kept for reading
+            ) STRICT
+            """,
+            "CREATE INDEX cell_experiment ON cell (experiment)",
+            "CREATE INDEX cell_key ON cell (key)",
+            """
+            CREATE TABLE trial (
+                id INTEGER PRIMARY KEY,
+                cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+                boot INTEGER NOT NULL,
+                begun REAL NOT NULL,
+                counters TEXT,
+                watch TEXT NOT NULL
+            ) STRICT
+            """,
+            "CREATE INDEX trial_cell ON trial (cell)",
+            """
+            CREATE TABLE sample (
+                id INTEGER PRIMARY KEY,
+                trial INTEGER NOT NULL REFERENCES trial (id) ON DELETE CASCADE,
+                started_s REAL NOT NULL,
+                ended_s REAL NOT NULL,
+                planned_s REAL,
+                status INTEGER,
+                error TEXT,
+                headers_s REAL,
+                first_answer_s REAL,
+                chunk_s BLOB NOT NULL, -- little-endian doubles
+                prompt_tokens INTEGER,
+                completion_tokens INTEGER,
+                cached_tokens INTEGER,
+                reasoning_tokens INTEGER,
+                token_ids INTEGER,
+                engine TEXT -- the engine's own timings
+            ) STRICT
+            """,
+            "CREATE INDEX sample_trial ON sample (trial)",
+        ),
+    ),
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gearshift.domain.records import RequestRecord, SwapRecord
 from gearshift.store.database import session
+from gearshift.store.measurements import Measurements
 from gearshift.store.sink import Retention, WriterSink
 from gearshift.store.traffic import Window, select_requests, select_swaps
 
@@ -16,6 +17,11 @@ class Store:
     """One database file. Queries open it for their own duration and raise StoreError; sinks never raise."""
 
     path: Path
+
+    @property
+    def measurements(self) -> Measurements:
+        """Campaigns, experiments, cells and their raw samples."""
+        return Measurements(self.path)
 
     def sink(self, *, retention: Retention | None = None, capacity: int = 8192) -> WriterSink:
         """A running writer for the hot path; close it to flush. ``capacity`` bounds the records waiting in memory."""
