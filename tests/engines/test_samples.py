@@ -15,6 +15,7 @@ import pytest
 from gearshift.domain.startup import StartFigures, StartReport
 from gearshift.domain.units import GIB, MIB
 from gearshift.domain.variant import EngineKind
+from gearshift.engines.starts import read_starts
 
 Fold = Callable[[EngineKind, str | Path], StartReport]
 REPOSITORY = Path(__file__).parents[2]
@@ -153,3 +154,23 @@ def test_logs_that_just_end_are_neither_ready_nor_failed(fold: Fold) -> None:
     for log in ("vllm-logs/0.28dev-16gb-27b-exl3-turboquant-autofit-cold.log", "llamacpp-logs/06*.log"):
         report = fold("vllm" if log.startswith("vllm") else "llama.cpp", next(SAMPLES.glob(log)))
         assert (report.ready, report.failure) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("log", "tokens"),
+    [
+        ("vllm-logs/0.24.0-and-0.20.2-kv-pools-tp1-tp2.excerpts.log", [567_978, 569_878, 300_220, 619_202]),
+        ("vllm-logs/0.23.1-gb10-27b-nvfp4-mtp2.log", [1_394_129]),
+        ("h200/s2.log", [1_192_678]),
+        ("h200/sleep-wake-failure.log", [531_114]),
+        ("llamacpp-logs/01-b11146-vulkan-rtx3090-qwen3.8-27b-q5km-mtp-n2-np1.log", [8192]),
+    ],
+)
+def test_the_starts_in_a_file_are_counted_right(log: str, tokens: list[int]) -> None:
+    starts = read_starts((SAMPLES / log).read_text(encoding="utf-8").splitlines())
+    assert [start.report.figures.kv_tokens for start in starts] == tokens
+
+
+def test_start_times_span_first_line_to_ready() -> None:
+    (h200,) = read_starts((SAMPLES / "h200" / "s2.log").read_text(encoding="utf-8").splitlines())
+    assert h200.start_s == 404.0

@@ -1,0 +1,94 @@
+"""Log files: whose they are, the starts in them, the time each took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gearshift.domain.units import GIB, MIB
+from gearshift.engines.starts import clock, engine_of, read_starts
+
+SMOL = Path(__file__).parent / "logs" / "own-0.32.0-cpu-smollm2-start-stop.log"
+LLAMACPP = """\
+0.00.001.096 I srv  llama_server: initializing ...
+0.00.002.283 I cmn  common_param: common_params_print_info: build 11434 (unknown) with GNU 12.2.0 for Linux x86_64
+0.00.004.300 I srv    load_model: loading model 'smol.gguf'
+0.00.223.903 I load_tensors:   CPU_Mapped model buffer size =    92.10 MiB
+1.00.308.057 I srv  llama_server: model loaded
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "engine"),
+    [
+        ("(EngineCore pid=7) INFO 11-29 23:08:33 [core.py:1] x", "vllm"),
+        ("(Worker_TP0 pid=7) INFO 11-29 23:08:33 [core.py:1] x", "vllm"),
+        ("api_server.py: error: unrecognized arguments: --swap-space", "vllm"),
+        ("llama_kv_cache:    Vulkan0 KV buffer size =   512.00 MiB", "llama.cpp"),
+        ("error: invalid argument: --no-mmap", "llama.cpp"),
+        ("2026-05-14 22:14:13.294 | srv    load_model: loading model 'x'", "llama.cpp"),
+        ("Listening on port 80", "command"),
+    ],
+)
+def test_a_log_tells_whose_it_is(line: str, engine: str) -> None:
+    assert engine_of(["", "something", line]) == engine
+
+
+def test_each_start_in_a_file_is_its_own() -> None:
+    first, second = read_starts((LLAMACPP + LLAMACPP.replace("92.10", "10.00")).splitlines())
+    assert (first.report.figures.weights_bytes, second.report.figures.weights_bytes) == (round(92.1 * MIB), 10 * MIB)
+    assert first.report.ready
+    assert second.report.ready
+    assert first.start_s == pytest.approx(60.306961)
+
+
+def test_a_real_vllm_log_is_one_start_with_its_duration() -> None:
+    (start,) = read_starts(SMOL.read_text(encoding="utf-8").splitlines())
+    assert (start.engine, start.start_s) == ("vllm", 58.0)
+    twice = read_starts(SMOL.read_text(encoding="utf-8").splitlines() * 2)
+    assert [item.report for item in twice] == [start.report] * 2
+
+
+def test_excerpts_of_several_starts_are_told_apart_by_what_is_printed_once() -> None:
+    lines = [
+        "# a note of the collector",
+        "(EngineCore pid=1) INFO 07-06 22:52:09 [gpu_worker.py:508] Available KV cache memory: 5.98 GiB",
+        "(EngineCore pid=1) INFO 07-06 22:52:09 [kv_cache_utils.py:2146] GPU KV cache size: 567,978 tokens",
+        "(EngineCore pid=2) INFO 07-09 02:58:11 [gpu_worker.py:508] Available KV cache memory: 6.01 GiB",
+        "(EngineCore pid=2) INFO 07-09 02:58:11 [kv_cache_utils.py:2146] GPU KV cache size: 569,878 tokens",
+    ]
+    found = [(start.report.figures.kv_pool_bytes, start.report.figures.kv_tokens) for start in read_starts(lines)]
+    assert found == [(round(5.98 * GIB), 567_978), (round(6.01 * GIB), 569_878)]
+
+
+def test_a_router_s_children_are_read_one_by_one() -> None:
+    mixed = [f"[{child}] {line}" for line in LLAMACPP.splitlines() for child in (100, 200)]
+    starts = read_starts(mixed)
+    assert [start.report.ready for start in starts] == [True, True]
+    assert [start.start_s for start in starts] == [pytest.approx(60.306961)] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("0.07.678.352 I srv x", 7.678352),
+        ("[33899] 2.00.000.001 D srv x", 120.000001),
+        ("no stamp", None),
+        ("(APIServer pid=1) INFO 99-99 99:99:99 [a.py:1] x", None),
+    ],
+)
+def test_a_stamp_is_seconds(line: str, seconds: float | None) -> None:
+    assert clock(line) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_an_empty_log_holds_no_start() -> None:
+    assert read_starts([]) == ()
+
+
+@given(lines=st.lists(st.one_of(st.sampled_from(LLAMACPP.splitlines()), st.text(max_size=30)), max_size=12))
+def test_every_line_belongs_to_exactly_one_start(lines: list[str]) -> None:
+    starts = read_starts(lines)
+    assert bool(starts) == any(line.strip() and not line.startswith("# ") for line in lines)
