@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 
 from gearshift.advice.check import check_config
 from gearshift.config import LoadedConfig, parse_config
+from gearshift.domain.device import Device
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall, Flag, FlagMap
 from gearshift.domain.variant import EngineRef
@@ -128,6 +129,21 @@ models:
     assert _said(text, Installed(*_FLAGS)) == snapshot(
         "error gearshift.yaml:7: models.m.variants.b.args.max-model-len: max-model-len repeats the variant's context (keep context and remove max-model-len)"
     )
+
+
+def test_gpus_that_this_box_lacks_are_warned_of() -> None:
+    text = "models: {m: {variants: {a: {engine: vllm, weights: o/n, gpus: [0, 1, GPU-ff]}}}}"
+    box = Installed(*_FLAGS)
+
+    def said(*devices: Device) -> list[str]:
+        return [
+            str(problem) for problem in check_config(_load(text), find_engine=box.find, strict=False, devices=devices)
+        ]
+
+    one = Device("GPU-aa", 0, "RTX 3090", 24)
+    assert said(one) == snapshot(['gearshift.yaml:1: models.m.variants.a.gpus: GPU 1 is not on this box (0: RTX 3090)', 'gearshift.yaml:1: models.m.variants.a.gpus: GPU GPU-ff is not on this box (0: RTX 3090)'])
+    assert said(one, Device("GPU-ff", 1, "RTX 3090", 24)) == []
+    assert "(it has none)" in said(Device("cpu", None, "host", 24))[0]
 
 
 def test_warnings_of_the_load_come_along() -> None:

@@ -257,6 +257,20 @@ def test_an_engine_may_be_pinned_or_the_user_s_own(load: Load, engine: str, ref:
     assert _variant(load, f"{{engine: {engine}, weights: o/n}}").engine == ref
 
 
+def test_a_variant_without_a_pin_gets_the_default_installation_of_its_engine(load: Load) -> None:
+    text = """\
+engines: {vllm: {version: 0.30.0}}
+models:
+  m:
+    variants:
+      a: {engine: vllm, weights: o/n}
+      b: {engine: vllm==0.25.1, weights: o/n}
+      c: {engine: llama.cpp, weights: o/n}
+"""
+    engines = [variant.engine for variant in load(text).settings.variants().values()]
+    assert engines == [EngineRef("vllm", "0.30.0"), EngineRef("vllm", "0.25.1"), EngineRef("llama.cpp")]
+
+
 def test_weights_are_paths_where_there_is_one_and_hub_ids_otherwise(load: Load, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "org" / "here").mkdir(parents=True)

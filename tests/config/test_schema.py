@@ -49,7 +49,7 @@ def test_every_key_is_described() -> None:
 
 def test_defaults_of_the_file_are_those_of_the_domain() -> None:
     section = VariantSection.model_validate({"engine": "vllm"})
-    built = build_variant("m", "v", section, Base(Path("/"), Path("/")))
+    built = build_variant("m", "v", section, Base(Path("/"), Path("/")), {})
     assert built == Variant("m", "v", EngineRef("vllm"))
     file = FileSection()
     settings = Settings()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gearshift.config import LoadedConfig
+from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError, Problem
 from gearshift.domain.launch import EngineInstall, FlagMap
-from gearshift.domain.variant import EngineKind, EngineRef, Variant
+from gearshift.domain.variant import EngineRef
 from gearshift.engines import check, packaged_flags
 
 FindEngine = Callable[[EngineRef], EngineInstall]
@@ -16,20 +17,20 @@ FindEngine = Callable[[EngineRef], EngineInstall]
 NOT_VERIFIED = "not verified against a binary"
 
 
-def check_config(loaded: LoadedConfig, *, find_engine: FindEngine, strict: bool) -> tuple[Problem, ...]:
+def check_config(
+    loaded: LoadedConfig, *, find_engine: FindEngine, strict: bool, devices: Sequence[Device] | None = None
+) -> tuple[Problem, ...]:
     """Warnings of the load and everything the engines say about the variants, in the order of the file.
 
-    ``find_engine`` raises GearshiftError for an engine that is not installed. ``strict`` makes each warning an error.
+    ``find_engine`` raises GearshiftError for an engine that is not installed. GPUs are held against ``devices``, those
+    of this box, where they are given. ``strict`` makes each warning an error.
     """
-    problems = [*loaded.warnings, *_without_echoes(_engine_problems(loaded, find_engine), loaded)]
+    found = list(_engine_problems(loaded, find_engine))
+    if devices is not None:
+        found += _gpu_problems(loaded, devices)
+    problems = [*loaded.warnings, *_without_echoes(found, loaded)]
     ordered = sorted(problems, key=lambda problem: problem.line or 0)
     return tuple(replace(problem, severity="error") if strict else problem for problem in ordered)
-
-
-def engine_of(variant: Variant, engines: dict[EngineKind, EngineRef]) -> EngineRef:
-    """The installation a variant means: its own pin, else the one `engines:` names for its kind."""
-    own = variant.engine
-    return own if own.version or own.path else engines.get(own.kind, own)
 
 
 def _without_echoes(problems: Iterable[Problem], loaded: LoadedConfig) -> Iterator[Problem]:
@@ -45,18 +46,29 @@ def _without_echoes(problems: Iterable[Problem], loaded: LoadedConfig) -> Iterat
 
 
 def _engine_problems(loaded: LoadedConfig, find_engine: FindEngine) -> Iterator[Problem]:
-    engines = dict(loaded.settings.engines)
     for variant in loaded.settings.variants().values():
         place = f"models.{variant.model}.variants.{variant.name}"
-        flags = packaged_flags(variant.engine.kind, engine_of(variant, engines).version)
+        flags = packaged_flags(variant.engine.kind, variant.engine.version)
         if variant.engine.kind != "command":
-            found = _found_flags(engine_of(variant, engines), find_engine)
+            found = _found_flags(variant.engine, find_engine)
             if isinstance(found, FlagMap):
                 flags = found
             else:
                 yield _placed(Problem(found, f"{place}.engine", hint=NOT_VERIFIED, severity="warning"), place, loaded)
         for problem in check(variant, flags, place):
             yield _placed(problem, place, loaded)
+
+
+def _gpu_problems(loaded: LoadedConfig, devices: Sequence[Device]) -> Iterator[Problem]:
+    """GPUs that are named and not here: the file may be written for another box."""
+    here = {device.id for device in devices} | {device.index for device in devices if device.index is not None}
+    names = ", ".join(f"{device.index}: {device.name}" for device in devices if device.id != CPU_DEVICE)
+    for variant in loaded.settings.variants().values():
+        place = f"models.{variant.model}.variants.{variant.name}"
+        for gpu in variant.gpus or ():
+            if gpu not in here:
+                message, hint = f"GPU {gpu} is not on this box", names or "it has none"
+                yield _placed(Problem(message, f"{place}.gpus", hint=hint, severity="warning"), place, loaded)
 
 
 def _found_flags(engine: EngineRef, find_engine: FindEngine) -> FlagMap | str:

@@ -1,6 +1,5 @@
 """`gearshift.yaml` to `Settings`: every problem at once, each with its line, and where each value came from."""
 
-from gearshift.config.changes import Diff, diff
 from gearshift.config.find import find_config
 from gearshift.config.jsonschema import SCHEMA_FILE, json_schema
 from gearshift.config.listen import listen_on
@@ -10,10 +9,8 @@ from gearshift.config.show import show
 
 __all__ = [
     "SCHEMA_FILE",
-    "Diff",
     "LoadedConfig",
     "Origin",
-    "diff",
     "find_config",
     "json_schema",
     "listen_on",

@@ -15,7 +15,7 @@ from gearshift.config.loaded import Origin
 from gearshift.config.origins import section_origins, variant_origins
 from gearshift.config.rules import Finding, check_variant
 from gearshift.config.schema import FileSection, ModelSection, VariantSection
-from gearshift.config.variant import build_variant
+from gearshift.config.variant import Installations, build_variant
 from gearshift.domain.errors import Problem
 from gearshift.domain.settings import Model
 from gearshift.domain.variant import Variant
@@ -32,6 +32,7 @@ class Assembly:
     tree: Tree
     written: Mapping[KeyPath, str]
     base: Base
+    engines: Installations
     problems: list[Problem] = field(default_factory=list)
     leaves: dict[KeyPath, Origin] = field(default_factory=dict)
 
@@ -62,7 +63,7 @@ class Assembly:
         if section is None or not self._sound(section, merged, layers, at):
             return None
         self.leaves.update(variant_origins(at, merged, self.document, self.written, self.base))
-        return build_variant(*variant, section, self.base)
+        return build_variant(*variant, section, self.base, self.engines)
 
     def _lost_its_base(self, variant: VariantId) -> bool:
         """Its `extends` misfitted and was reported: whatever else seems missing would come from there."""

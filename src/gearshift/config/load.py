@@ -12,12 +12,12 @@ from gearshift.config.keypath import dotted
 from gearshift.config.listen import KeyReader, check_access, listen_address
 from gearshift.config.loaded import LoadedConfig
 from gearshift.config.names import Names, check_names
-from gearshift.config.schema import EnginePin, FileSection
+from gearshift.config.schema import FileSection
 from gearshift.config.shape import check_shape, without_nulls
 from gearshift.config.substitution import Substitution
+from gearshift.config.variant import Installations, installations
 from gearshift.domain.errors import ConfigError, Problem
 from gearshift.domain.settings import ApiKey, Group, Model, Settings, SideRule
-from gearshift.domain.variant import EngineKind, EngineRef
 
 
 def load_config(path: Path, env: Mapping[str, str]) -> LoadedConfig:
@@ -40,7 +40,8 @@ def parse_config(text: str, *, file: Path | None, env: Mapping[str, str]) -> Loa
     tree, misfits = check_shape(document, substitution.apply())
     section = FileSection.model_validate(without_nulls(tree))
     base = Base.of(file, env)
-    assembly = Assembly(document, tree, substitution.written, base)
+    engines = installations(section.engines, base)
+    assembly = Assembly(document, tree, substitution.written, base, engines)
     models = assembly.models(section)
     keys, key_problems = _keys(section, KeyReader(document, base, env))
     problems = _in_order(
@@ -54,7 +55,7 @@ def parse_config(text: str, *, file: Path | None, env: Mapping[str, str]) -> Loa
     )
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(problems)
-    settings = _settings(section, models, keys, Names.of(document), base)
+    settings = _settings(section, models, keys, engines, Names.of(document))
     return LoadedConfig(settings, problems, assembly.leaves, _lines(document, assembly), file)
 
 
@@ -76,7 +77,7 @@ def _keys(section: FileSection, reader: KeyReader) -> tuple[tuple[ApiKey, ...], 
 
 
 def _settings(
-    section: FileSection, models: Mapping[str, Model], keys: tuple[ApiKey, ...], names: Names, base: Base
+    section: FileSection, models: Mapping[str, Model], keys: tuple[ApiKey, ...], engines: Installations, names: Names
 ) -> Settings:
     host, port = listen_address(section.listen)
     return Settings(
@@ -91,7 +92,7 @@ def _settings(
         groups=tuple(_groups(section, names)),
         preload=tuple(_preload(section, names)),
         side=_side(section),
-        engines=dict(_engines(section, base)),
+        engines=engines,
         memory_bytes=section.memory,
         keepalive_s=section.keepalive,
     )
@@ -114,10 +115,3 @@ def _preload(section: FileSection, names: Names) -> Iterator[str]:
 def _side(section: FileSection) -> SideRule:
     headers = {name.lower(): value for name, value in section.side.headers.items()}
     return SideRule(headers, frozenset(section.side.aliases))
-
-
-def _engines(section: FileSection, base: Base) -> Iterator[tuple[EngineKind, EngineRef]]:
-    pins: dict[EngineKind, EnginePin | None] = {"llama.cpp": section.engines.llama_cpp, "vllm": section.engines.vllm}
-    for kind, pin in pins.items():
-        if pin is not None:
-            yield kind, EngineRef(kind, pin.version, base.path(pin.path) if pin.path else None)

@@ -59,6 +59,9 @@ def _weights(section: VariantSection, base: Base) -> Iterator[Finding]:
         yield Finding(("weights",), "weights is missing", "a GGUF file, a model folder or a Hugging Face id")
     elif not base.is_hub_id(section.weights) and not exists(path := base.weights(section.weights)):
         yield Finding(("weights",), f"there is no {path}", severity="warning")
+    draft = section.speculation.draft if section.speculation else None
+    if draft and not base.is_hub_id(draft) and not exists(base.weights(draft)):
+        yield Finding(("speculation", "draft"), f"there is no {base.weights(draft)}", severity="warning")
     if section.template and not exists(str(base.path(section.template))):
         yield Finding(("template",), f"there is no {base.path(section.template)}", severity="warning")
 

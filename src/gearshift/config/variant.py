@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,9 @@ from pydantic import JsonValue
 from gearshift.config.files import Base
 from gearshift.config.schema import (
     DefaultsSection,
+    EnginePin,
     EngineSection,
+    EnginesSection,
     FiltersSection,
     ProbeSection,
     SleepSection,
@@ -21,6 +24,7 @@ from gearshift.config.schema import (
 )
 from gearshift.domain.variant import (
     ArgValue,
+    EngineKind,
     EngineRef,
     Filters,
     Probe,
@@ -31,13 +35,18 @@ from gearshift.domain.variant import (
     Variant,
 )
 
+Installations = Mapping[EngineKind, EngineRef]
 
-def build_variant(model: str, name: str, section: VariantSection, base: Base) -> Variant:
-    """The variant that a checked section means. Its engine, and the method of its speculation, must be there."""
+
+def build_variant(model: str, name: str, section: VariantSection, base: Base, engines: Installations) -> Variant:
+    """The variant that a checked section means; ``engines`` are the installations for variants that name none.
+
+    Its engine, and the method of its speculation, must be there.
+    """
     return Variant(
         model=model,
         name=name,
-        engine=engine_ref(section.engine, base),
+        engine=_engine(section.engine, base, engines),
         weights=base.weights(section.weights) if section.weights else None,
         context=section.context,
         gpus=tuple(section.gpus) if section.gpus is not None else None,
@@ -63,12 +72,18 @@ def build_variant(model: str, name: str, section: VariantSection, base: Base) ->
     )
 
 
-def engine_ref(section: EngineSection | None, base: Base) -> EngineRef:
-    """The installation a section names."""
+def installations(section: EnginesSection, base: Base) -> Installations:
+    """The default installation of each engine kind that `engines:` names."""
+    pins: dict[EngineKind, EnginePin | None] = {"llama.cpp": section.llama_cpp, "vllm": section.vllm}
+    return {kind: EngineRef(kind, pin.version, _path(pin.path, base)) for kind, pin in pins.items() if pin is not None}
+
+
+def _engine(section: EngineSection | None, base: Base, engines: Installations) -> EngineRef:
     if section is None or section.kind is None:
         msg = "a variant without an engine was not held back"
         raise AssertionError(msg)
-    return EngineRef(section.kind, section.version, _path(section.path, base))
+    own = EngineRef(section.kind, section.version, _path(section.path, base))
+    return own if own.version or own.path else engines.get(own.kind, own)
 
 
 def _path(text: str | None, base: Base) -> Path | None:
