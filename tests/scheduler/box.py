@@ -87,7 +87,7 @@ class Box:
         match event:
             case Arrive(ticket):
                 self.asked[ticket], self.tickets[ticket] = event, "waiting"
-            case Leave(ticket):
+            case Leave(ticket) if self.tickets[ticket] in ("waiting", "granted"):
                 self.tickets[ticket] = "left"
                 for leases in self.leases.values():
                     leases.discard(ticket)

@@ -93,11 +93,7 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: self.box.tickets)
     @rule(choice=st.integers(0))
     def leave(self, choice: int) -> None:
-        ticket = choice % len(self.box.tickets)
-        if self.box.tickets[ticket] in ("waiting", "granted"):
-            self.box.tell(Leave(ticket))
-        else:
-            assert self.box.scheduler.handle(Leave(ticket), self.box.now) == []
+        self.box.tell(Leave(choice % len(self.box.tickets)))  # perhaps one that was refused or is long over
 
     @precondition(lambda self: self.box.under_way())
     @rule(choice=st.integers(0))

@@ -235,6 +235,7 @@ class Scheduler:
         settlement = Settlement(self._world, self._slots, self._made_room, now)
         if not self._closing:  # its last stop was tried by the shutdown
             effects.extend(settlement.retry_stuck())
+        effects.extend(settlement.unload_idle())
         effects.extend(settlement.take_turns())
         for blocked in settlement.blocked:
             retry_after = max(0.0, blocked.until - now) if blocked.until is not None else None
@@ -243,7 +244,7 @@ class Scheduler:
         effects.extend(self._refuse_stranded())
         if settlement.resumed:
             effects.extend(self._grant_all(now))
-        effects.extend(settlement.unload_idle())
+            effects.extend(settlement.unload_idle())
         self.wake_at = settlement.wake_at
         self._calm = all(slot.calm for slot in self._slots.values())
         return effects
