@@ -357,6 +357,10 @@ def test_false_gives_the_negation_or_leaves_the_flag_out() -> None:
     assert "--metrics" not in spec.argv
 
 
+def test_a_flag_whose_value_may_be_left_out_can_be_switched_on() -> None:
+    assert spec_of(replace(VLLM, args={"hf-token": True}), Placement(GPUS)).argv[-1] == "--hf-token"
+
+
 def test_lists_are_comma_lists_for_llamacpp_and_words_for_vllm() -> None:
     llama = spec_of(replace(LLAMA, args={"tensor-split": (3, 1)}), Placement(GPUS))
     vllm = spec_of(replace(VLLM, args={"served-model-name": ("a", "b")}), Placement(GPUS))

@@ -43,7 +43,7 @@ def _render(flags: FlagMap, flag: Flag | None, name: str, value: ArgValue) -> li
     option = f"--{_spelling(flag, plain_name(name))}"
     if value is None:
         return [option]
-    if flag is not None and not flag.takes_value and isinstance(value, bool):
+    if flag is not None and isinstance(value, bool) and (flag.value_optional or not flag.takes_value):
         return _switch(flag, option, on=value)
     values = value if isinstance(value, tuple) else (value,)
     words = [_word(flag, item) for item in values]

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from gearshift.domain.errors import GearshiftError
@@ -65,7 +66,8 @@ def read_flags(
 def load_flags(kind: EngineKind, version: str | None, file: Path) -> FlagMap | None:
     """The flag map of a kept help text; None when there is none."""
     try:
-        return parse_help(kind, version, file.read_text(encoding="utf-8"))
+        stat = file.stat()
+        return _parsed(kind, version, file, stat.st_mtime_ns, stat.st_size)
     except (OSError, ValueError):
         return None
 
@@ -91,8 +93,19 @@ def kept_help(version: str | None, command: Sequence[str], cache: Path) -> str |
 
 def digest(binary: Path) -> str:
     """The SHA-256 of a binary, which identifies it where its build number does not (llamacpp.md section 2)."""
+    stat = binary.stat()
+    return _digest(binary, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=16)  # a CUDA build is hundreds of MB, and a start must not wait for it twice
+def _digest(binary: Path, _mtime_ns: int, _size: int) -> str:
     with binary.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=32)  # engines are looked up at every start
+def _parsed(kind: EngineKind, version: str | None, file: Path, _mtime_ns: int, _size: int) -> FlagMap:
+    return parse_help(kind, version, file.read_text(encoding="utf-8"))
 
 
 def _key(command: Sequence[str], version: str | None) -> str:
