@@ -29,7 +29,7 @@ def fake_engine_argv(port: int | str, **flags: ArgValue) -> tuple[str, ...]:
 def fake_variant(
     model: str = "fake", name: str = "a", *, timing: Timing | None = None, probe: Probe | None = None, **flags: ArgValue
 ) -> Variant:
-    """A `command` variant whose engine is the fake one; its served name is the model's name unless ``served`` is set."""
+    """A `command` variant whose engine is the fake one; it serves the model's name unless ``served`` is set."""
     flags.setdefault("served", model)
     return Variant(
         model=model,

@@ -21,6 +21,8 @@ from gearshift.supervisor.stop_command import run_stop_command
 from gearshift.supervisor.stopping import MemoryWatch, port_problem
 from gearshift.supervisor.tree import Tree, TreeEnd
 
+_PAST_DEADLINE_S = 3600.0  # a request whose caller holds the deadline
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -35,6 +37,7 @@ class Parts:
     memory: MemoryWatch
     in_flight: Callable[[], int]
     others: Callable[[], Collection[int]]  # processes of other launches of ours
+    grew: Callable[[], None]  # the tree has processes that the state file may not know yet
     forget: Callable[[], None]  # the child is gone, verified
     began: float  # of the launch, monotonic
     spawn_s: float
@@ -89,6 +92,7 @@ class LocalChild:
         parts = self._parts
         readiness = Readiness(parts.spec, parts.client, parts.log, lambda: self.pids, parts.grown)
         report = await readiness.wait(parts.began, parts.spawn_s, parts.tree.death if parts.tree else None)
+        parts.grew()
         self._watching = asyncio.create_task(self._watch(), name=f"watch {parts.spec.variant}")
         return report
 
@@ -180,7 +184,7 @@ class LocalChild:
         rule = self._sleep_rule()
         try:
             async with asyncio.timeout(rule.wake_timeout_s):
-                problem = await self._calls(rule.wake) or (await self._parts.client.probe(rule.wake_timeout_s)).problem
+                problem = await self._calls(rule.wake) or (await self._parts.client.probe(_PAST_DEADLINE_S)).problem
         except TimeoutError:
             problem = f"no token within {rule.wake_timeout_s:g} s"
         if problem:

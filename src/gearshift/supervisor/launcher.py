@@ -25,7 +25,7 @@ from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path, va
 from gearshift.supervisor.ports import PortPicker
 from gearshift.supervisor.readiness import load_failed
 from gearshift.supervisor.state_file import StateFile, marker_prefix
-from gearshift.supervisor.stopping import MemoryWatch
+from gearshift.supervisor.stopping import MEMORY_DEADLINE_S, MemoryWatch
 from gearshift.supervisor.tree import Tree
 
 log = structlog.get_logger(__name__)
@@ -41,11 +41,20 @@ class LocalLauncher:
     """Implements `domain.launch.Launcher`. An async context: leaving it stops every child, verified."""
 
     def __init__(
-        self, paths: Paths, memory: DeviceMemory, *, in_flight: Callable[[str], int] = _none_in_flight
+        self,
+        paths: Paths,
+        memory: DeviceMemory,
+        *,
+        in_flight: Callable[[str], int] = _none_in_flight,
+        memory_deadline_s: float = MEMORY_DEADLINE_S,
     ) -> None:
-        """``in_flight``: requests that a variant serves now, by its id; it tells a hung engine from a busy one."""
+        """``in_flight``: requests that a variant serves now, by its id; it tells a hung engine from a busy one.
+
+        ``memory_deadline_s`` is how long a stop waits for device memory to come back.
+        """
         self._paths = paths
         self._memory = memory
+        self._memory_deadline_s = memory_deadline_s
         self._in_flight = in_flight
         self._ports = PortPicker()
         self._children: set[LocalChild] = set()
@@ -95,7 +104,7 @@ class LocalLauncher:
         began = time.monotonic()
         self._refuse_taken_port(spec)
         launch_id = uuid.uuid4().hex[:12]
-        memory = MemoryWatch(self._memory, spec.devices)
+        memory = MemoryWatch(self._memory, spec.devices, deadline_s=self._memory_deadline_s)
         await memory.before_launch()
         log_path = new_log_path(self._paths.logs, spec.variant, launch_id)
         reader, writer = os.pipe()
@@ -140,6 +149,7 @@ class LocalLauncher:
                 memory=memory,
                 in_flight=lambda: self._in_flight(spec.variant),
                 others=self._pids,
+                grew=self._dirty.set,
                 forget=lambda: self._forget(child),
                 began=began,
                 spawn_s=time.monotonic() - began,

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from gearshift.domain.errors import Failure, LoadFailedError
+from gearshift.supervisor.keeper import pack, unpack
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _START_S = 20.0  # a keeper answers in some 20 ms; the rest is for a box that swaps
@@ -25,8 +24,8 @@ _COLLECT_S = 5.0
 class KeeperJob:
     """What a keeper is to start. ``grace_s`` is what the tree gets should Gearshift die."""
 
-    argv: Sequence[str]
-    env: Mapping[str, str]
+    argv: list[str]
+    env: dict[str, str]
     cwd: str | None
     grace_s: float
     detaches: bool = False  # what the program leaves behind when it exits is meant to stay
@@ -47,6 +46,8 @@ class Leash:
         self._writer = writer
         self.exited: asyncio.Future[int | None] = loop.create_future()
         self.empty: asyncio.Future[None] = loop.create_future()
+        self._inbox = b""
+        self._heard: list[dict[str, Any]] = []
         self.pid = 0
         self.killed = False
         self.lost = False
@@ -81,16 +82,8 @@ class Leash:
         return leash
 
     async def _begin(self, job: KeeperJob) -> None:
-        self._tell(
-            {
-                "argv": list(job.argv),
-                "env": dict(job.env),
-                "cwd": job.cwd,
-                "grace_s": job.grace_s,
-                "detaches": job.detaches,
-            }
-        )
-        answer = json.loads(await self._reader.readline() or b'{"error": "its keeper ended at once"}')
+        self._tell(asdict(job))
+        answer, *self._heard = await self._hear() or [{"error": "its keeper ended at once"}]
         if "error" in answer:
             cause = f"{job.argv[0]} cannot be started: {answer['error']}"
             raise LoadFailedError(cause, failure=Failure(cause, fix="check the variant's command and its path"))
@@ -103,13 +96,24 @@ class Leash:
 
     def _tell(self, message: dict[str, Any]) -> None:
         with suppress(OSError):  # a keeper that is gone says so by the end of its stream
-            self._writer.write(json.dumps(message).encode() + b"\n")
+            self._writer.write(pack(message))
+
+    async def _hear(self) -> list[dict[str, Any]]:
+        """The next messages; none when the keeper is gone."""
+        while not self._heard:
+            data = await self._reader.read(65536)
+            if not data:
+                break
+            self._heard, self._inbox = unpack(self._inbox + data)
+        heard, self._heard = self._heard, []
+        return heard
 
     async def _listen(self) -> None:
         vouched = False
         with suppress(OSError):
-            while line := await self._reader.readline():
-                vouched = self._note(json.loads(line)) or vouched
+            while messages := await self._hear():
+                for message in messages:
+                    vouched = self._note(message) or vouched
         self.lost = not vouched
         self._collect()
         _settle(self.exited, None)

@@ -11,13 +11,13 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class LineSplitter:
-    """Cuts a byte stream at ``\\n``, ``\\r`` and ``\\r\\n``, wherever its chunks begin and end. Empty lines are dropped."""
+    """Cuts a byte stream at LF, CR and CR LF, wherever its chunks begin and end. Empty lines are dropped."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """Lines completed by ``data``: progress bars end each state with a ``\\r``, so each is a line."""
+        """Lines completed by ``data``: progress bars end each state with a CR, so each state is a line."""
         *whole, rest = _BREAK.split(self._rest + data)
         while len(rest) > LINE_BYTES:
             whole.append(rest[:LINE_BYTES])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from types import TracebackType
 from typing import Self
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
-from gearshift.supervisor.processes import command_line
+from gearshift.supervisor.processes import command_line, read_process
 
+_DYING_S = 5.0  # a killed holder keeps its lock until the kernel has taken it apart
 _HINT = "point GEARSHIFT_HOME at a folder on a disk with room that this user may write to"
 
 
@@ -37,10 +39,12 @@ class StateLock:
         return self
 
     def _take(self, descriptor: int) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise self._taken(os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()) from None
+        end = time.monotonic() + _DYING_S
+        while not _locked(descriptor):
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            if _lives(holder) or time.monotonic() > end:
+                raise self._taken(holder)
+            time.sleep(0.01)
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -63,3 +67,17 @@ class StateLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(holder: str) -> bool:
+    """A process that is being taken apart has lost its command line already."""
+    process = read_process(int(holder)) if holder.isdigit() else None
+    return process is not None and process.alive and not command_line(process.pid).startswith("[")

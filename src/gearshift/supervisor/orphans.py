@@ -88,11 +88,11 @@ def _signal_until_gone(find: Callable[[], Collection[Process]], number: int, dea
     return ()
 
 
-def reap_orphans(paths: Paths) -> tuple[Reaped, ...]:
+def reap_orphans(paths: Paths, *, grace_s: float = GRACE_S) -> tuple[Reaped, ...]:
     """End what a killed Gearshift left running on this state folder, verified, and say what it was.
 
-    Call it with the StateLock held: a living Gearshift's engines look the same. Blocks up to 15 s. Raises
-    GearshiftError naming what would not end.
+    Call it with the StateLock held: a living Gearshift's engines look the same. ``grace_s`` is
+    the time between SIGTERM and SIGKILL. Blocks up to that and 10 s. Raises GearshiftError naming what would not end.
     """
     prefix = marker_prefix(paths)
     file = StateFile(paths.children)
@@ -105,7 +105,7 @@ def reap_orphans(paths: Paths) -> tuple[Reaped, ...]:
         process: Reaped(process.pid, processes.command_line(process.pid), variant)
         for process, variant in find().items()
     }
-    if left := end_all(find, grace_s=GRACE_S):
+    if left := end_all(find, grace_s=grace_s):
         names = ", ".join(str(process) for process in left)
         raise GearshiftError(
             f"engines of an earlier run would not end: {names}", hint="end them by hand, then start again"

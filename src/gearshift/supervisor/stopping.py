@@ -1,4 +1,4 @@
-"""What must be true after a stop: no process, port free, device memory back. Each is awaited, and named if it is not."""
+"""What must be true after a stop: port free, device memory back. Each is awaited, and named if it does not come."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ async def port_problem(endpoint: Endpoint, deadline_s: float = PORT_DEADLINE_S) 
 class MemoryWatch:
     """One launch's devices: read before the launch and before the stop, then awaited."""
 
-    def __init__(self, memory: DeviceMemory, devices: Collection[str]) -> None:
+    def __init__(
+        self, memory: DeviceMemory, devices: Collection[str], *, deadline_s: float = MEMORY_DEADLINE_S
+    ) -> None:
         self._memory = memory
+        self._deadline_s = deadline_s
         self._devices = devices
         self._at_start: Mapping[str, MemoryReading] = {}
         self._at_stop: Mapping[str, MemoryReading] = {}
@@ -51,7 +54,7 @@ class MemoryWatch:
         self._at_start = await self._read((), self._devices)
 
     async def before_stop(self, pids: Collection[int]) -> None:
-        """Host memory is not read here: it goes with its process, and adding up a large one takes longer than a stop."""
+        """Host memory is not read here: it goes with its process, and adding up a large one outlasts a stop."""
         gpus = [device for device in self._devices if device != CPU_DEVICE]
         host = {CPU_DEVICE: MemoryReading(CPU_DEVICE, 0, 0)} if CPU_DEVICE in self._devices else {}
         self._at_stop = {**host, **await self._read(pids, gpus)}
@@ -64,9 +67,9 @@ class MemoryWatch:
             for pid in reading.by_pid.keys() - self._at_start.get(device, reading).by_pid.keys()
         }
 
-    async def problem(self, tree: Collection[int], deadline_s: float = MEMORY_DEADLINE_S) -> str | None:
+    async def problem(self, tree: Collection[int]) -> str | None:
         """Wait for the memory; what is missing by MiB and who holds it, if it does not come back."""
-        end, delay = time.monotonic() + deadline_s, _FIRST_POLL_S
+        end, delay = time.monotonic() + self._deadline_s, _FIRST_POLL_S
         while missing := await self._missing(tree):
             if time.monotonic() >= end:
                 return "; ".join(_sentence(device, verdict) for device, verdict in missing.items())

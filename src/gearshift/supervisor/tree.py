@@ -36,13 +36,12 @@ class Tree:
         self._port = spec.endpoint.port
         self._detaches = not spec.owns_process
         self._members: dict[Process, Member] = {}
-        self.refresh()
 
     @classmethod
     async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, output: int) -> Tree:
         """Spawn the engine under a keeper. Raises LoadFailedError when its program cannot be started."""
         grace_s = min(spec.stop.grace_s, ORPHAN_GRACE_S)
-        job = KeeperJob(spec.argv, child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
+        job = KeeperJob(list(spec.argv), child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
         return cls(await Leash.start(job, output), marker, spec)
 
     @property
@@ -99,8 +98,8 @@ class Tree:
     async def death(self) -> int | None:
         """Wait for the engine's own end; its exit code, None when its keeper was lost.
 
-        A lost keeper takes the engine with it (parent-death signal), but not the engine's children: they are ended here.
-        A program that may detach and exits with 0 has done so: this never returns then.
+        A lost keeper takes the engine with it (parent-death signal), but not the engine's children: they are ended
+        here. A program that may detach and exits with 0 has done so: this never returns then.
         """
         code = await asyncio.shield(self._leash.exited)
         if code == 0 and self._detaches:

@@ -128,11 +128,11 @@ def _response_part(text: str) -> dict[str, Any]:
 
 
 def responses_events(job: Generation) -> Iterator[Event]:
-    plain = (
+    plain: tuple[tuple[str, dict[str, Any]], ...] = (
         ("response.created", {"response": responses(job, done=False)}),
         ("response.in_progress", {"response": responses(job, done=False)}),
         ("response.output_item.added", {"output_index": 0, "item": _response_item(job, done=False)}),
-        *(_response_call(job) if job.wants_tool else _response_text(job)),
+        *(_response_call() if job.wants_tool else _response_text(job)),
         ("response.output_item.done", {"output_index": 0, "item": _response_item(job, done=True)}),
         ("response.completed", {"response": responses(job)}),
     )
@@ -140,7 +140,7 @@ def responses_events(job: Generation) -> Iterator[Event]:
         yield kind, {"type": kind, "sequence_number": number, **fields}
 
 
-def _response_call(job: Generation) -> Iterator[tuple[str, dict[str, Any]]]:
+def _response_call() -> Iterator[tuple[str, dict[str, Any]]]:
     at = {"item_id": "fc_0", "output_index": 0}
     yield "response.function_call_arguments.delta", at | {"delta": CALL["arguments"]}
     yield "response.function_call_arguments.done", at | {"arguments": CALL["arguments"], "name": CALL["name"]}

@@ -1,5 +1,6 @@
 """HTTP/1.1 by hand: one connection, its requests and answers. Import-light, which http.server is not."""
 
+import contextlib
 import json
 import select
 import socket
@@ -51,7 +52,7 @@ class Connection:
                 return None
             method, target, _ = line.decode("latin-1").split(" ", 2)
             headers = self._headers()
-            return Request(method, target, headers, self._body(dict((k.lower(), v) for k, v in headers)))
+            return Request(method, target, headers, self._body({name.lower(): value for name, value in headers}))
         except (OSError, ValueError):
             return None
 
@@ -119,8 +120,6 @@ class Connection:
 
     def close(self) -> None:
         self.reader.close()
-        try:
+        with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self.sock.close()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from fakes.engine import process
 from fakes.engine.options import Options
+from fakes.engine.say import say
 
 STAGES = {
     "llama.cpp": (
@@ -22,7 +23,7 @@ STAGES = {
         "(EngineCore pid=2) INFO 11-30 01:00:01 [core.py:100] Initializing a V1 LLM engine (v0.32.0)",
         "(EngineCore pid=2) INFO 11-30 01:00:02 [default_loader.py:300] Loading weights took 0.50 seconds",
         "(EngineCore pid=2) INFO 11-30 01:00:03 [kv_cache_utils.py:1000] GPU KV cache size: 32,768 tokens",
-        "(EngineCore pid=2) INFO 11-30 01:00:04 [core.py:200] init engine (profile, create kv cache, warmup model) took 1.00 s",
+        "(EngineCore pid=2) INFO 11-30 01:00:04 [core.py:200] init engine took 1.00 s (compilation: 0.10 s)",
         "(APIServer pid=1) INFO:     Application startup complete.",
     ),
 }  # fmt: skip
@@ -36,7 +37,7 @@ NOISE = {
     "vllm": (
         "(APIServer pid=1) Traceback (most recent call last):",
         '(APIServer pid=1)   File "api_server.py", line 1, in run_server',
-        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.",
     ),
 }
 
@@ -47,7 +48,7 @@ def load(options: Options) -> None:
     half = len(stages) // 2
     _say(stages[:half], options.load_seconds / 2)
     for number in range(options.log_flood):
-        print(f"flood {number} " + "x" * 80)
+        say(f"flood {number} " + "x" * 80)
     if options.crash_at_load:
         _say((options.crash_at_load, *NOISE[options.style]), 0)
         process.die(options.exit_code)
@@ -58,5 +59,5 @@ def load(options: Options) -> None:
 
 def _say(lines: Sequence[str], seconds: float) -> None:
     for line in lines:
-        print(line, flush=True)
+        say(line)
         time.sleep(seconds / len(lines))

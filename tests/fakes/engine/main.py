@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from fakes.engine.http import Connection, GoneError
 from fakes.engine.loading import load
 from fakes.engine.options import Options, parse
 from fakes.engine.routes import answer
+from fakes.engine.say import say
 from fakes.engine.state import State
 
 
@@ -27,6 +27,8 @@ def main(argv: Sequence[str]) -> None:
     state.block = process.hold_memory(options)
     threading.Thread(target=_listen, args=(options, state), daemon=True).start()
     threading.Thread(target=_load, args=(options, state), daemon=True).start()
+    if options.busy:
+        threading.Thread(target=process.compute, daemon=True).start()
     process.serve_until_told(options)
 
 
@@ -36,7 +38,7 @@ def _load(options: Options, state: State) -> None:
     except BrokenPipeError:  # nobody reads the log any more
         os._exit(1)
     state.loaded.set()
-    print(f"main: server is listening on http://{options.host}:{options.port}", flush=True)
+    say(f"main: server is listening on http://{options.host}:{options.port}")
 
 
 def _listen(options: Options, state: State) -> None:
@@ -46,7 +48,7 @@ def _listen(options: Options, state: State) -> None:
     try:
         server = socket.create_server((options.host, options.port), backlog=1024)
     except OSError as error:
-        print(f"couldn't bind HTTP server socket, hostname: {options.host}, port: {options.port} ({error})", flush=True)
+        say(f"couldn't bind HTTP server socket, hostname: {options.host}, port: {options.port} ({error})")
         os._exit(1)
     while True:
         sock, _ = server.accept()
@@ -59,6 +61,6 @@ def _serve(state: State, sock: socket.socket) -> None:
         while (request := connection.read()) and answer(state, connection, request):
             pass
     except (GoneError, OSError, ValueError) as error:
-        print(f"connection ended: {type(error).__name__}", file=sys.stderr, flush=True)
+        say(f"connection ended: {type(error).__name__}")
     finally:
         connection.close()

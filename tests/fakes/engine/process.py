@@ -6,13 +6,14 @@ import sys
 import time
 
 from fakes.engine.options import Options
+from fakes.engine.say import say
 
 PR_SET_NAME = 15  # linux/prctl.h
 
 
 def wipe_environment(options: Options) -> None:
     """Run again with an empty environment: what a marker in it is worth against engines that rewrite theirs."""
-    if options.environment_wipe and os.environ:
+    if options.environment_wipe and os.environ.keys() - {"LC_CTYPE"}:  # which Python itself sets in an empty one
         os.execve(sys.executable, [sys.executable, "-S", "-E", *sys.argv], {})  # noqa: S606 - no shell is meant
 
 
@@ -73,9 +74,18 @@ def serve_until_told(options: Options) -> None:
         while True:
             time.sleep(3600)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
-    print("srv  operator(): cleaning up before exit...", flush=True)
+    say("srv  operator(): cleaning up before exit...")
     time.sleep(options.stop_seconds)
     os._exit(0)
+
+
+def compute() -> None:
+    """Use about a third of a core, as an engine that feeds a GPU does."""
+    while True:
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        time.sleep(0.02)
 
 
 def prepare_signals(options: Options) -> None:
@@ -91,6 +101,6 @@ def die(exit_code: int) -> None:
     """Leave at once; a negative code is a death by that signal."""
     sys.stdout.flush()
     if exit_code < 0:
-        signal.signal(-exit_code, signal.SIG_DFL) if -exit_code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-exit_code})
         os.kill(os.getpid(), -exit_code)
     os._exit(exit_code)

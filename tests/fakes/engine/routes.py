@@ -53,6 +53,7 @@ def _control(state: State, connection: Connection, request: Request) -> None:
 
 
 def _health(state: State, connection: Connection) -> None:
+    state.counts["health_checks"] += 1
     if not state.options.dead_health and state.hangs(state.counts["started"] + 1) and not state.sleeping:
         _hang(connection)
     if state.loaded.is_set():

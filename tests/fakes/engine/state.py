@@ -22,7 +22,15 @@ class State:
         self.wake_failed = False
         self.grandchild: int | None = None
         self.block = bytearray()  # held for its resident size only
-        self.counts = {"started": 0, "finished": 0, "cancelled": 0, "active": 0, "prompt": 0, "generated": 0}
+        self.counts = {
+            "started": 0,
+            "finished": 0,
+            "cancelled": 0,
+            "active": 0,
+            "prompt": 0,
+            "generated": 0,
+            "health_checks": 0,
+        }
         self.seen: list[dict[str, Any]] = []
 
     def saw(self, request: Request) -> None:
