@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gearshift.domain.errors import Failure
 from gearshift.scheduler.events import Effect, SleepVariant, Start, Stop, Wake
-from gearshift.scheduler.fit import Tenant, victims
+from gearshift.scheduler.fit import Tenant, Verdict, victims
 from gearshift.scheduler.profile import World
 from gearshift.scheduler.slot import RESTING, Phase, Slot
 
@@ -128,7 +128,8 @@ class Settlement:
             self._block(slot, holders)
         if ahead or holders:
             return []
-        now = victims(self._world, newcomer, [tenant for tenant in residents if tenant.id not in later.victims])
+        beside = [tenant for tenant in residents if tenant.id not in later.victims]
+        now = victims(self._world, newcomer, beside) if self._claims else Verdict()  # without claims, later is now
         leaving = [self._slots[name] for name in (*later.victims, *now.victims)]
         if not leaving and not now.blocked_by:
             return [self._start(slot)]
