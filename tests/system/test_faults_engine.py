@@ -107,7 +107,7 @@ async def test_a_load_that_never_listens_fails_at_its_deadline(gearshift: Start)
     server = await gearshift({"a": fake(refuse_port=True, config={"load_timeout": "700ms"})})
     answer = await server.chat("m:a", stream=False)
     assert answer.status == 503
-    assert "700 ms" in answer.json["error"]["message"]
+    assert "load_timeout (0.7 s)" in answer.json["error"]["message"]
 
 
 async def test_memory_that_does_not_come_back_is_named_and_keeps_others_out(gearshift: Start) -> None:

@@ -23,7 +23,7 @@ Start = Callable[..., Any]
 
 
 async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(gearshift: Start) -> None:
-    grandchild = {"fork_grandchild": True, "grandchild_setsid": True, "grandchild_ignores_sigterm": True}
+    grandchild: dict[str, Any] = {"fork_grandchild": True, "grandchild_setsid": True, "grandchild_ignores_sigterm": True}
     server = await gearshift({"a": fake(tokens=1000, token_ms=10, **grandchild)})
     async with server.streaming("m:a") as stream:
         await stream.content.readuntil(b"\n\n")

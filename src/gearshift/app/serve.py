@@ -79,18 +79,21 @@ class Server:
         self._listen = listen
         self._ending = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._broker: Control | None = None
+        self._reloading: Reloading | None = None
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Open everything, wait for the end, close everything; each part closes what it opened."""
         settings = self._loaded.settings
+        self._signals()  # first: from now on no signal may end us without our stopping what we started
         for warning in self._loaded.warnings:
             log.warning("config", problem=str(warning))
         listener = bind_tcp(settings.host, settings.port)
         stack.callback(listener.close)
         control, reloading = await self._control(stack, settings)
         admin = self._admin(control, reloading, listener)
+        self._reloading = reloading
         await self._faces(stack, control, admin, listener)
-        self._signals(reloading)
         self._preload(control, settings)
         notify(self._env, "READY=1")
         log.info("serving", listen=_url(listener), variants=len(settings.variants()), config=str(self._config))
@@ -105,7 +108,7 @@ class Server:
         memory = open_memory(self._env, budget_bytes=settings.memory_bytes)
         sink = open_store(self._paths.database).sink()
         stack.callback(sink.close)
-        launcher = await stack.enter_async_context(LocalLauncher(self._paths, memory))
+        launcher = await stack.enter_async_context(LocalLauncher(self._paths, memory, in_flight=self._in_flight))
         toolchain = Toolchain(self._paths, self._env)
         preparation = Preparation(
             Ports(toolchain.find, read_model),
@@ -117,8 +120,13 @@ class Server:
         world = await asyncio.to_thread(preparation.world, settings)
         self._sink = sink
         control = Control(settings, world, Means(launcher, preparation, memory, sink, Journal()))
+        self._broker = control
         reloading = Reloading(control, preparation, self._config, lambda: _load(self._config, self._env, self._listen))
         return control, reloading
+
+    def _in_flight(self, variant: str) -> int:
+        """Asked by the supervisor, which is made first: it tells a hung engine from a busy one."""
+        return self._broker.in_flight(variant) if self._broker else 0
 
     def _admin(self, control: Control, reloading: Reloading, listener: socket.socket) -> ServerAdmin:
         jobs = Jobs(
@@ -144,15 +152,17 @@ class Server:
         await stack.enter_async_context(serving(uvicorn_config(Faces(gateway, remote), control.settings), listener))
         await stack.enter_async_context(serving(uvicorn_config(local, control.settings), admin_socket))
 
-    def _signals(self, reloading: Reloading) -> None:
+    def _signals(self) -> None:
         loop = asyncio.get_running_loop()
-        reloads: set[asyncio.Task[object]] = set()
+        reloads: set[asyncio.Task[None]] = set()
 
         def end() -> None:
             (self._hurry if self._ending.is_set() else self._ending).set()
 
         def reload() -> None:
-            task = loop.create_task(_reload(reloading, self._env), name="reload")
+            if self._reloading is None:
+                return  # still starting, from the file as it is
+            task = loop.create_task(_reload(self._reloading, self._env), name="reload")
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 

@@ -121,6 +121,11 @@ class Control:
         slot = self._scheduler.slots.get(variant)
         return slot.phase if slot else None
 
+    def in_flight(self, variant: str) -> int:
+        """How many leases are held on it now."""
+        slot = self._scheduler.slots.get(variant)
+        return len(slot.leases) if slot else 0
+
     async def unload(self, variant: str) -> Phase | None:
         """Drain and stop it; returns the phase it came to rest in."""
         self.dispatch(Unload(variant))
