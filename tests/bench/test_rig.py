@@ -15,14 +15,17 @@ from gearshift.bench.client import Client, TargetError
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.rig import Rig
 from gearshift.bench.truth import Script, serve
+from gearshift.bench.validity import Limits
 
 pytestmark = pytest.mark.anyio
 FAST = Script(ttft_s=0.02, step_s=0.002)
+# The suite shares its cores with others; that a late client is flagged is tested with numbers in test_validity.
+PATIENT = Limits(decode_share=10.0, ttft_share=10.0, cpu=2.0)
 CELL = CellPlan("concurrency", depth=64, output=16, requests=4, trials=2)
 
 
 async def measure(script: Script, plan: CellPlan) -> CellResult:
-    async with serve(script) as server, Rig(server.url, timeout_s=20) as rig:
+    async with serve(script) as server, Rig(server.url, timeout_s=20, limits=PATIENT) as rig:
         return await rig.cell(plan)
 
 
@@ -51,7 +54,7 @@ async def test_prompts_have_the_exact_length_by_the_servers_tokenizer() -> None:
 
 
 async def test_without_a_tokenizer_the_first_answer_corrects_the_guess() -> None:
-    async with serve(FAST) as server, Rig(server.url) as rig:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
         maker = rig._maker("truth", "prose")
         maker._ids = None
         guessed = maker._guess(100, 0, None)
@@ -87,7 +90,7 @@ async def test_a_warm_cell_is_warm() -> None:
 @pytest.mark.parametrize("flavour", ["vllm", "llama.cpp"])
 async def test_other_traffic_during_a_cell_makes_it_invalid(flavour: str) -> None:
     script = replace(FAST, flavour=flavour)  # type: ignore[arg-type]  # parametrised text is one of the two literals
-    async with serve(script) as server, Rig(server.url) as rig, Client(server.url) as stranger:
+    async with serve(script) as server, Rig(server.url, limits=PATIENT) as rig, Client(server.url) as stranger:
 
         async def disturb() -> None:
             while True:
@@ -102,7 +105,7 @@ async def test_other_traffic_during_a_cell_makes_it_invalid(flavour: str) -> Non
 
 
 async def test_a_drafter_that_never_drafts_raises_the_alarm() -> None:
-    async with serve(replace(FAST, draft=2)) as server, Rig(server.url) as rig:
+    async with serve(replace(FAST, draft=2)) as server, Rig(server.url, limits=PATIENT) as rig:
         result = await rig.cell(replace(CELL, extra={"truth": {"draft": 0}}))
     assert "silent_speculation" in names(result)
 
@@ -116,7 +119,7 @@ async def test_acceptance_is_unconditional_per_position() -> None:
 
 
 async def test_failed_requests_make_a_cell_invalid_and_are_quoted() -> None:
-    async with serve(FAST) as server, Rig(server.url) as rig:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
         prepared = await rig.prepare(CELL)
         broken = replace(prepared, ask=replace(prepared.ask, extra={"truth": {"die_after": 3}}))
         result = rig.result(broken, [await rig.trial(broken, 0)])
@@ -154,7 +157,7 @@ async def test_a_busy_core_during_a_cell_is_flagged() -> None:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
         with subprocess.Popen([sys.executable, "-c", burn]) as burner:
-            async with Rig(url) as rig:
+            async with Rig(url, limits=PATIENT) as rig:
                 result = await rig.cell(replace(CELL, trials=1, requests=2))
             burner.kill()
         server.kill()

@@ -9,7 +9,7 @@ from gearshift.bench.counters import Acceptance
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample
 from gearshift.bench.trial import Trial
-from gearshift.bench.validity import Flag, cache_hit_share, judge, token_counts
+from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, token_counts
 from gearshift.stats.estimate import Estimate, estimate, estimate_trials
 
 
@@ -130,9 +130,11 @@ class CellResult:
         }
 
 
-def result_of(plan: CellPlan, trials: Sequence[Trial], *, needle: NeedleScore | None = None) -> CellResult:
+def result_of(
+    plan: CellPlan, trials: Sequence[Trial], *, needle: NeedleScore | None = None, limits: Limits = DEFAULT_LIMITS
+) -> CellResult:
     """The judged result of a cell's trials."""
-    return CellResult(plan, tuple(trials), judge(plan, trials), needle)
+    return CellResult(plan, tuple(trials), judge(plan, trials, limits), needle)
 
 
 def _prefill_rate(sample: Sample) -> float | None:

@@ -16,6 +16,7 @@ from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Call, Sample
 from gearshift.bench.target import Target, identify
 from gearshift.bench.trial import Load, Trial, run_trial
+from gearshift.bench.validity import DEFAULT_LIMITS, Limits
 from gearshift.bench.workload.corpus import Kind
 from gearshift.bench.workload.needle import Needle, needles
 from gearshift.bench.workload.prompts import PromptMaker
@@ -43,9 +44,10 @@ class Rig:
 
     def __init__(
         self, url: str, *, model: str | None = None, key: str | None = None,
-        provenance: Mapping[str, object] | None = None, timeout_s: float = 3600.0,
+        provenance: Mapping[str, object] | None = None, timeout_s: float = 3600.0, limits: Limits = DEFAULT_LIMITS,
     ) -> None:  # fmt: skip
         self._client = Client(url, key=key, timeout_s=timeout_s)
+        self.limits = limits
         self._model = model
         self._provenance = provenance
         self._stack = AsyncExitStack()
@@ -113,7 +115,7 @@ class Rig:
 
     def result(self, prepared: Prepared, trials: list[Trial]) -> CellResult:
         """Judge the trials of a prepared cell."""
-        return result_of(prepared.plan, trials, needle=_score(prepared.plan, trials))
+        return result_of(prepared.plan, trials, needle=_score(prepared.plan, trials), limits=self.limits)
 
     async def _warm_up(self, plan: CellPlan, ask: Ask) -> tuple[Sample, ...]:
         short = replace(ask, output=min(ask.output, _WARMUP_OUTPUT))

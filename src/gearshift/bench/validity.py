@@ -14,9 +14,6 @@ _FAILED_SHARE = 0.05
 _COLD_SHARE = 0.02  # prompt tokens from cache that a cold cell may have beyond the chat template
 _WARM_SHARE = 0.5
 _TEMPLATE_TOKENS = 64  # a chat template's fixed head may be cached in any cell: at most so many tokens a request
-_LAG_S, _LAG_SHARE = 0.005, 0.5  # the loop's lateness that spoils a stamp: absolute, and as share of the TPOT claimed
-_CPU = 0.85
-_FOREIGN_CORES = 0.25
 _LENGTH_SHARE = 0.02
 _SIGNIFICANT, _DRIFT = 0.05, 0.02
 
@@ -32,6 +29,24 @@ INVALIDATING = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What the client may suffer before its stamps are worth less than they claim.
+
+    Lateness moves each stamp by at most itself: it spoils a TPOT by its share of the whole decode, and a TTFT by its
+    share of that.
+    """
+
+    decode_share: float = 0.02
+    ttft_share: float = 0.02
+    ttft_floor_s: float = 0.002
+    cpu: float = 0.85  # of a core
+    foreign_cores: float = 0.25
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
 class Flag:
     """One finding: a stable name, and the figures behind it in a sentence."""
 
@@ -43,13 +58,13 @@ class Flag:
         return self.name in INVALIDATING
 
 
-def judge(plan: CellPlan, trials: Sequence[Trial]) -> tuple[Flag, ...]:
+def judge(plan: CellPlan, trials: Sequence[Trial], limits: Limits = DEFAULT_LIMITS) -> tuple[Flag, ...]:
     """Every finding about the cell, the grave ones first."""
     found = [
         *_requests(trials),
         *_server(plan, trials),
-        *_client(trials),
-        *_repeats(trials),
+        *_client(trials, limits),
+        *_repeats(trials, limits),
         *_lengths(plan, trials),
     ]
     return tuple(sorted(found, key=lambda flag: not flag.invalidates))
@@ -152,21 +167,22 @@ def _cache(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
         )
 
 
-def _client(trials: Sequence[Trial]) -> Iterator[Flag]:
+def _client(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
     lag = max((trial.watch.loop_lag_s for trial in trials), default=0.0)
     cpu = max((trial.watch.cpu for trial in trials), default=0.0)
-    tpots = [sample.tpot_s for trial in trials for sample in trial.good if sample.tpot_s is not None]
-    limit = max(_LAG_S, _LAG_SHARE * median(tpots)) if tpots else _LAG_S
-    if lag > limit or cpu > _CPU:
-        yield Flag(
-            "client_overloaded", f"loop lag {lag * 1e3:.1f} ms (limit {limit * 1e3:.1f}), CPU {cpu:.0%} of a core"
-        )
+    good = [sample for trial in trials for sample in trial.good]
+    decodes = [sample.chunk_s[-1] - sample.chunk_s[0] for sample in good if sample.tpot_s is not None]
+    ttfts = [sample.ttft_s for sample in good if sample.ttft_s is not None]
+    if cpu > limits.cpu or (decodes and lag > limits.decode_share * median(decodes)):
+        yield Flag("client_overloaded", f"loop lag {lag * 1e3:.1f} ms over a decode, CPU {cpu:.0%} of a core")
+    elif ttfts and lag > limits.ttft_floor_s + limits.ttft_share * median(ttfts):
+        yield Flag("ttft_uncertain", f"loop lag {lag * 1e3:.1f} ms in a TTFT of {_ms(median(ttfts))}")
     foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
-    if foreign and max(foreign) > _FOREIGN_CORES:
+    if foreign and max(foreign) > limits.foreign_cores:
         yield Flag("busy_cores", f"other programs used {max(foreign):.2f} cores")
 
 
-def _repeats(trials: Sequence[Trial]) -> Iterator[Flag]:
+def _repeats(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
     medians = [median(tpots) for trial in trials if (tpots := _tpots(trial))]
     if len(trials) == 1:
         yield Flag("single_run", "one trial: an operating point, no interval")
@@ -176,13 +192,15 @@ def _repeats(trials: Sequence[Trial]) -> Iterator[Flag]:
         yield Flag("outlier_trial", f"trial {index + 1}: TPOT {_ms(medians[index])}, median {_ms(median(medians))}")
     moved = trend(medians)
     if moved is not None and moved.p < _SIGNIFICANT and abs(moved.change) > _DRIFT:
-        yield Flag("drift", f"TPOT moved {moved.change:+.1%} from the first trial to the last: {_cause(trials)}")
+        yield Flag(
+            "drift", f"TPOT moved {moved.change:+.1%} from the first trial to the last: {_cause(trials, limits)}"
+        )
 
 
-def _cause(trials: Sequence[Trial]) -> str:
+def _cause(trials: Sequence[Trial], limits: Limits) -> str:
     """The likeliest cause of a drift that the data knows of."""
     foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
-    if len(foreign) == len(trials) and max(foreign) - min(foreign) > _FOREIGN_CORES:
+    if len(foreign) == len(trials) and max(foreign) - min(foreign) > limits.foreign_cores:
         return "other programs' use of the cores changed"
     return "heat, clocks or a growing cache"
 

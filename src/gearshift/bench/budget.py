@@ -1,0 +1,57 @@
+"""What fits into a time: estimates cost, takes repeats away first, then whole cells. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+
+_FIXED_S = 0.3  # a cell's own cost: fitting texts, reading counters
+_LEAST_TRIALS = 2  # below this there is no interval
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast one stream of the target is; a single probe tells. Streams are assumed to share perfectly."""
+
+    prefill_tok_s: float
+    decode_tok_s: float
+
+    def cost_s(self, plan: CellPlan) -> float:
+        """Seconds for a cell: its warm-up wave and its trials."""
+        request_s = plan.depth / self.prefill_tok_s + plan.output / self.decode_tok_s
+        waves = math.ceil(plan.requests / plan.concurrency)
+        warm_up_s = plan.concurrency * plan.depth / self.prefill_tok_s
+        prefill_queue_s = (plan.concurrency - 1) * plan.depth / self.prefill_tok_s
+        return _FIXED_S + warm_up_s + plan.trials * waves * (request_s + prefill_queue_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A plan that fits, and what was left out of it."""
+
+    plan: ExperimentPlan
+    cost_s: float
+    dropped: tuple[CellPlan, ...]
+
+
+def fit(plan: ExperimentPlan, pace: Pace, budget_s: float) -> Fitted:
+    """Fewer repeats (never below two) until ``plan`` fits ``budget_s``, then without its dearest cells.
+
+    At least one cell is left, fitting or not.
+    """
+    cells = list(plan.cells)
+    while _total(cells, pace) > budget_s and any(cell.trials > _LEAST_TRIALS for cell in cells):
+        dearest = max((cell for cell in cells if cell.trials > _LEAST_TRIALS), key=pace.cost_s)
+        cells[cells.index(dearest)] = replace(dearest, trials=dearest.trials - 1)
+    dropped = []
+    while _total(cells, pace) > budget_s and len(cells) > 1:
+        dropped.append(max(cells, key=pace.cost_s))
+        cells.remove(dropped[-1])
+    return Fitted(replace(plan, cells=tuple(cells)), _total(cells, pace), tuple(dropped))
+
+
+def _total(cells: Sequence[CellPlan], pace: Pace) -> float:
+    return sum(pace.cost_s(cell) for cell in cells)

@@ -1,0 +1,42 @@
+"""How does it behave under so many streams? Per stream, in total, and where more streams stop paying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from gearshift.bench.cell import CellResult
+from gearshift.bench.outcome import Outcome
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+
+_GAIN = 0.05  # total throughput that a doubling of streams must add to count as paying
+
+
+def plan(base: CellPlan, levels: Sequence[int], *, requests: int | None = None) -> ExperimentPlan:
+    """A cell a level, ascending; ``requests`` a trial, by default max(4, level)."""
+    cells = [
+        replace(base, experiment="concurrency", concurrency=level, requests=requests or max(4, level))
+        for level in sorted(set(levels))
+    ]
+    return ExperimentPlan("concurrency", tuple(cells))
+
+
+def conclude(cells: Sequence[CellResult]) -> Outcome:
+    """Where the total stops growing, from valid cells only."""
+    rates = [
+        (cell.plan.concurrency, total.median)
+        for cell in cells
+        if cell.valid and (total := cell.output_tok_s) is not None
+    ]
+    advice = [_knee(rates)] if len(rates) > 1 else []
+    return Outcome(advice=tuple(text for text in advice if text))
+
+
+def _knee(rates: Sequence[tuple[int, float]]) -> str:
+    for (level, rate), (more, higher) in pairwise(rates):
+        doublings = (more / level - 1) or 1
+        if higher / rate - 1 < _GAIN * min(1.0, doublings):
+            return f"more than {level} streams add little: {rate:.4g} tok/s at {level}, {higher:.4g} at {more}"
+    level, rate = rates[-1]
+    return f"total throughput still grows at {level} streams ({rate:.4g} tok/s): measure higher levels"

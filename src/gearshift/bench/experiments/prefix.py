@@ -1,0 +1,34 @@
+"""What does the prefix cache save, and does it really work? One shared prefix, cold and cached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gearshift.bench.cell import CellResult
+from gearshift.bench.outcome import Outcome
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+
+
+def plan(base: CellPlan, *, prefix: int, suffix: int, requests: int) -> ExperimentPlan:
+    """Two cells of the same lengths: prefixes all different, and one prefix primed by the warm-up."""
+    shape = replace(
+        base, experiment="prefix", concurrency=1, depth=prefix + suffix, shared_prefix=prefix, requests=requests
+    )
+    cold = replace(shape, setting="cold", cache="cold")
+    return ExperimentPlan("prefix", (cold, replace(shape, setting="cached", cache="warm")))
+
+
+def conclude(cells: Sequence[CellResult]) -> Outcome:
+    """How much sooner the first token comes, and whether the cache was used at all."""
+    found = {cell.plan.setting: cell for cell in cells}
+    cold, cached = found.get("cold"), found.get("cached")
+    if cold is None or cached is None or cold.ttft_s is None or cached.ttft_s is None:
+        return Outcome()
+    if not cached.valid:
+        return Outcome(advice=(f"no saving to report: {cached.flags[0].detail}",))
+    ratio = cold.ttft_s.median / cached.ttft_s.median
+    text = (
+        f"first token after {cached.ttft_s.median:.3g} s cached, {cold.ttft_s.median:.3g} s cold: {ratio:.3g}x sooner"
+    )
+    return Outcome(advice=(text,), findings={"ttft_ratio": ratio})

@@ -1,0 +1,131 @@
+"""When does speculation pay? Settings (off included) x concurrency x depth, and where it breaks even."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+
+from gearshift.bench.cell import CellResult
+from gearshift.bench.outcome import Outcome
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Total throughput of a setting over that without speculation; the ends are None for single runs."""
+
+    concurrency: int
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Up to how many streams a setting pays at a depth.
+
+    ``concurrency`` is where the ratio crosses 1, None when it does not within the levels measured; between
+    ``pays_to`` (clearly better up to here) and ``costs_from`` (clearly worse from here) the data cannot tell.
+    """
+
+    setting: str
+    depth: int
+    concurrency: float | None
+    pays_to: int | None
+    costs_from: int | None
+    gains: tuple[Gain, ...]
+
+
+def plan(
+    base: CellPlan,
+    settings: Mapping[str, CellPlan | None] | Sequence[str],
+    levels: Sequence[int],
+    depths: Sequence[int],
+) -> ExperimentPlan:
+    """A cell for each setting, depth and level; settings outermost, because changing one restarts an engine.
+
+    ``settings`` names them; as a mapping it also gives the base plan of each (its model or extra keys).
+    """
+    bases = settings if isinstance(settings, Mapping) else dict.fromkeys(settings)
+    cells = [
+        replace(
+            own or base,
+            experiment="speculation",
+            setting=name,
+            depth=depth,
+            concurrency=level,
+            requests=max((own or base).requests, level),
+        )
+        for (name, own), depth, level in product(bases.items(), depths, sorted(set(levels)))
+    ]
+    return ExperimentPlan("speculation", tuple(cells))
+
+
+def conclude(cells: Sequence[CellResult]) -> Outcome:
+    """Break-even per setting and depth, in words and as findings."""
+    found = break_evens(cells)
+    return Outcome(advice=tuple(_words(item) for item in found), findings={"break_even": [_json(i) for i in found]})
+
+
+def break_evens(cells: Sequence[CellResult]) -> tuple[BreakEven, ...]:
+    """For each setting and depth that has a cell without speculation beside it; valid cells only."""
+    rates = {
+        (cell.plan.setting, cell.plan.depth, cell.plan.concurrency): total
+        for cell in cells
+        if cell.valid and (total := cell.output_tok_s) is not None
+    }
+    gains: dict[tuple[str, int], list[Gain]] = {}
+    for (setting, depth, level), on in sorted(rates.items()):
+        off = rates.get((OFF, depth, level))
+        if setting != OFF and off is not None:
+            low = on.low / off.high if on.low and off.high else None
+            high = on.high / off.low if on.high and off.low else None
+            gains.setdefault((setting, depth), []).append(Gain(level, on.median / off.median, low, high))
+    return tuple(_break_even(setting, depth, found) for (setting, depth), found in gains.items())
+
+
+def _break_even(setting: str, depth: int, gains: Sequence[Gain]) -> BreakEven:
+    better = [gain.concurrency for gain in gains if gain.low is not None and gain.low > 1]
+    worse = [gain.concurrency for gain in gains if gain.high is not None and gain.high < 1]
+    return BreakEven(
+        setting, depth, _crossing(gains), max(better, default=None), min(worse, default=None), tuple(gains)
+    )
+
+
+def _crossing(gains: Sequence[Gain]) -> float | None:
+    """Where the ratio falls through 1, interpolated in the logarithms of ratio and level."""
+    for here, there in pairwise(gains):
+        if here.ratio >= 1 > there.ratio:
+            share = math.log(here.ratio) / (math.log(here.ratio) - math.log(there.ratio))
+            return math.exp(
+                math.log(here.concurrency) + share * (math.log(there.concurrency) - math.log(here.concurrency))
+            )
+    return None
+
+
+def _words(found: BreakEven) -> str:
+    where = f"{found.setting} at {found.depth} tokens"
+    if found.concurrency is not None:
+        return f"{where}: pays up to about {found.concurrency:.0f} streams"
+    first, last = found.gains[0], found.gains[-1]
+    if last.ratio >= 1:
+        return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency})"
+    return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency})"
+
+
+def _json(found: BreakEven) -> dict[str, object]:
+    return {
+        "setting": found.setting,
+        "depth": found.depth,
+        "concurrency": found.concurrency,
+        "pays_to": found.pays_to,
+        "costs_from": found.costs_from,
+        "gains": [
+            {"concurrency": gain.concurrency, "ratio": gain.ratio, "low": gain.low, "high": gain.high}
+            for gain in found.gains
+        ],
+    }

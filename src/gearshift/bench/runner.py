@@ -1,0 +1,165 @@
+"""Runs an experiment's cells in order, keeps each as it is done, and resumes at the cell."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from gearshift import __version__
+from gearshift.bench.cell import CellResult
+from gearshift.bench.outcome import ExperimentResult, Outcome
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.records import from_record, identity, to_record
+from gearshift.bench.rig import Rig
+from gearshift.store import ExperimentRecord, Measurements
+from gearshift.store.measurements import State
+
+Conclude = Callable[[Sequence[CellResult]], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands. ``left_s`` is None until the first cell is done."""
+
+    done: int
+    total: int
+    cell: CellPlan | None  # the one that runs now
+    elapsed_s: float
+    left_s: float | None
+
+
+class Switch(Protocol):
+    """Makes the server what a cell wants before it runs: loads a variant behind a Gearshift."""
+
+    async def to(self, plan: CellPlan) -> int:
+        """Returns the boot's number: cells and trials of one engine start share it."""
+        ...
+
+
+class NoSwitch:
+    """The server is what it is; everything is one boot."""
+
+    async def to(self, plan: CellPlan) -> int:  # noqa: ARG002 - the port's signature
+        return 0
+
+
+class Runner:
+    """Runs experiments on one rig, or on the rig named by a cell's setting.
+
+    With ``measurements`` each cell is stored as soon as it is whole, and with ``resume`` a valid cell of the same
+    content address is taken from there instead of being measured again.
+    """
+
+    def __init__(
+        self, rig: Rig, *, arms: Mapping[str, Rig] | None = None, measurements: Measurements | None = None,
+        switch: Switch | None = None, resume: bool = False, campaign: int | None = None,
+        progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.rig = rig
+        self.switch: Switch = switch or NoSwitch()
+        self.done: list[CellResult] = []  # of the running or last experiment; whole even after an interruption
+        self._arms = arms or {}
+        self._measurements = measurements
+        self._resume = resume
+        self._campaign = campaign
+        self._progress = progress
+        self._experiment: int | None = None
+        self._begun = 0.0  # time.monotonic
+
+    def arm(self, setting: str) -> Rig:
+        """The rig that measures cells of this setting."""
+        return self._arms.get(setting, self.rig)
+
+    async def run(self, plan: ExperimentPlan, conclude: Conclude) -> ExperimentResult:
+        """Every cell of the plan, then the conclusion.
+
+        Raises:
+            TargetError: the server is gone; what was done is stored and in ``done``.
+            CancelledError: likewise, on Ctrl-C.
+        """
+
+        async def cells() -> None:
+            for index, cell in enumerate(plan.cells):
+                self.report(index, plan, cell)
+                await self._one(cell)
+
+        return await self.keep(plan, cells, conclude)
+
+    async def keep(
+        self, plan: ExperimentPlan, work: Callable[[], Awaitable[None]], conclude: Conclude
+    ) -> ExperimentResult:
+        """Run ``work``, which adds its cells by `add`, with the experiment's beginning and end on record."""
+        self.done = []
+        self._begun = time.monotonic()
+        self._begin(plan)
+        state: State = "failed"
+        try:
+            await work()
+            state = "done"
+        except asyncio.CancelledError:
+            state = "interrupted"
+            raise
+        finally:
+            result = self.result(plan, conclude, interrupted=state != "done")
+            self._end(state, result.outcome)
+        self.report(len(plan.cells), plan, None)
+        return result
+
+    def result(self, plan: ExperimentPlan, conclude: Conclude, *, interrupted: bool) -> ExperimentResult:
+        """The experiment as far as it got."""
+        outcome = conclude(self.done) if self.done else Outcome()
+        return ExperimentResult(plan.name, self.rig.target, tuple(self.done), outcome, interrupted)
+
+    def add(self, result: CellResult) -> None:
+        """Keep a cell that is whole."""
+        self.done.append(result)
+        if self._measurements is not None and self._experiment is not None:
+            record = to_record(result, self.arm(result.plan.setting).target)
+            self._measurements.add_cell(self._experiment, record)
+
+    def report(self, done: int, plan: ExperimentPlan, cell: CellPlan | None) -> None:
+        """Tell where the run stands; time left by the tokens still to move."""
+        elapsed = time.monotonic() - self._begun
+        moved = sum(finished.tokens for finished in plan.cells[:done])
+        left = sum(waiting.tokens for waiting in plan.cells[done:])
+        left_s = elapsed * left / moved if moved else None
+        self._progress(Progress(done, len(plan.cells), cell, elapsed, left_s))
+
+    async def _one(self, cell: CellPlan) -> None:
+        rig = self.arm(cell.setting)
+        if (kept := self._kept(cell, rig)) is not None:
+            self.done.append(kept)
+            return
+        boot = await self.switch.to(cell)
+        prepared = await rig.prepare(cell)
+        trials = [await rig.trial(prepared, number, boot=boot) for number in range(cell.trials)]
+        self.add(rig.result(prepared, trials))
+
+    def _kept(self, cell: CellPlan, rig: Rig) -> CellResult | None:
+        if self._measurements is None or not self._resume:
+            return None
+        found = self._measurements.find_cell(cell.key(identity(rig.target)))
+        return None if found is None else from_record(found.record, self._measurements.trials(found.id), rig.limits)
+
+    def _begin(self, plan: ExperimentPlan) -> None:
+        if self._measurements is None:
+            return
+        record = ExperimentRecord(
+            name=plan.name,
+            started=time.time(),
+            target=self.rig.target.to_json(),
+            plan={"cells": [asdict(cell) for cell in plan.cells]},
+            model=self.rig.target.model,
+            tool_version=__version__,
+            campaign=self._campaign,
+        )
+        self._experiment = self._measurements.begin_experiment(record)
+
+    def _end(self, state: State, outcome: Outcome) -> None:
+        if self._measurements is not None and self._experiment is not None:
+            self._measurements.end_experiment(
+                self._experiment, ended=time.time(), state=state, outcome=outcome.to_json()
+            )

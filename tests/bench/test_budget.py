@@ -1,0 +1,39 @@
+"""A plan is cut to its time: repeats go first, then the dearest cells."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gearshift.bench.budget import Pace, fit
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+
+PACE = Pace(prefill_tok_s=1000, decode_tok_s=50)
+PLAN = ExperimentPlan("ladder", tuple(CellPlan("ladder", depth=depth, trials=5) for depth in (1000, 8000, 64_000)))
+
+
+def test_a_plan_within_its_budget_is_left_alone() -> None:
+    fitted = fit(PLAN, PACE, 1e9)
+    assert fitted.plan == PLAN
+    assert fitted.dropped == ()
+
+
+def test_repeats_are_given_up_before_cells() -> None:
+    full = sum(PACE.cost_s(cell) for cell in PLAN.cells)
+    fitted = fit(PLAN, PACE, 0.6 * full)
+    assert len(fitted.plan.cells) == 3
+    assert min(cell.trials for cell in fitted.plan.cells) >= 2
+    assert fitted.cost_s <= 0.6 * full
+
+
+def test_the_dearest_cell_goes_when_repeats_do_not_help() -> None:
+    fitted = fit(PLAN, PACE, 150)
+    assert [cell.depth for cell in fitted.dropped] == [64_000]
+    assert [cell.depth for cell in fitted.plan.cells] == [1000, 8000]
+
+
+@given(st.floats(0.1, 1e6))
+def test_at_least_one_cell_is_left_and_cells_keep_their_order(budget: float) -> None:
+    depths = [cell.depth for cell in fit(PLAN, PACE, budget).plan.cells]
+    assert depths
+    assert depths == sorted(depths)
