@@ -128,6 +128,12 @@ def test_an_interrupt_ends_a_following_log_with_130(admin: FakeAdmin, tmp_path: 
         assert process.stderr.read() == ""
 
 
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port", "http://[::1", "//x:1"])
+def test_what_is_no_url_of_a_server_is_refused(gearshift: Gearshift, url: str) -> None:
+    result = gearshift("--url", url, "ps")
+    assert (result.exit_code, f"{url!r} is not a URL" in result.stderr) == (1, True)
+
+
 def test_a_url_that_is_none_is_refused_with_an_example(gearshift: Gearshift) -> None:
     result = gearshift("--url", "gpu-box", "ps")
     assert (result.exit_code, result.stderr) == snapshot(

@@ -62,6 +62,12 @@ def test_piped_text_follows_the_prompt(chat: FakeChat, gearshift: Gearshift) -> 
     assert chat.asked[0]["messages"][0]["content"] == "summarise:\n\na long text"
 
 
+def test_nothing_to_ask_is_a_usage_error(chat: FakeChat, gearshift: Gearshift) -> None:
+    result = gearshift("run", "qwen", piped=" \n")
+    assert (result.exit_code, "there is nothing to ask" in result.stderr) == (2, True)
+    assert chat.asked == []
+
+
 def test_reasoning_and_waiting_are_on_stderr(chat: FakeChat, gearshift: Gearshift) -> None:
     facts = ": x-gearshift-variant=qwen:q8 x-gearshift-queue-ms=5 x-gearshift-load-ms=1500"
     waits = [": queued, 1 ahead", ": queued, 1 ahead", ": loading weights 40 %"]

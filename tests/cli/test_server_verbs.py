@@ -214,7 +214,7 @@ def test_stop_gives_up_waiting_after_its_timeout(admin: FakeAdmin, gearshift: Ge
             "",
             """\
 stopping qwen:q
-error: the server (pid 4000) still runs after 0.01 s
+error: the server (pid 4194305) still runs after 0.01 s
 hint: it goes on stopping; see gearshift ps
 """,
         )

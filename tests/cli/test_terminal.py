@@ -70,6 +70,31 @@ def test_no_colour_means_no_escapes(chat: FakeChat, tmp_path: Path) -> None:
     assert chat.asked
 
 
+def test_an_error_is_red_on_a_terminal_unless_no_colour_is_wanted(gearshift_home: Path, tmp_path: Path) -> None:
+    assert gearshift_home.exists()
+    with on_terminal([*PROGRAM, "ps"], os.environ | {"NO_COLOR": ""}, tmp_path) as terminal:
+        assert terminal.end() == 1
+    assert "\x1b[31m" in terminal.screen
+    with on_terminal([*PROGRAM, "ps"], os.environ | {"NO_COLOR": "1"}, tmp_path) as terminal:
+        assert terminal.end() == 1
+    assert "\x1b" not in terminal.screen
+
+
+def test_a_failed_turn_does_not_end_the_conversation(chat: FakeChat, tmp_path: Path) -> None:
+    chat.lines = [chunk(content="Hel")]
+    with on_terminal([*PROGRAM, "run", "qwen"], os.environ, tmp_path) as terminal:
+        terminal.wait_for(">>> ")
+        terminal.type("first\n")
+        terminal.wait_for("broke off")
+        chat.lines = [chunk(content="Hello."), *ending()]
+        terminal.wait_for(">>> ")
+        terminal.type("again\n")
+        terminal.wait_for("3 tokens")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    assert [message["content"] for message in chat.asked[-1]["messages"]] == ["again"]
+
+
 def without_configuration(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config"), "PATH": "/usr/bin:/bin"}
 

@@ -16,6 +16,7 @@ from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, Un
 from gearshift.domain.leasing import State, VariantStatus
 
 STARTED = 1_790_000_000.0
+PID = 2**22 + 1  # above the kernel's highest, so that no process has it
 
 
 def stopped(variant: str, engine: str = "llama.cpp") -> VariantStatus:
@@ -78,7 +79,7 @@ class FakeAdmin:
 
     def status(self) -> ServerStatus:
         rows = tuple(self.rows.values())
-        return ServerStatus("0.1.0", 4000, STARTED, self.listen, Path("/etc/gearshift.yaml"), not self.stopped, rows)
+        return ServerStatus("0.1.0", PID, STARTED, self.listen, Path("/etc/gearshift.yaml"), not self.stopped, rows)
 
     async def load(self, variant: str) -> None:
         self._known(variant)
@@ -131,6 +132,10 @@ class FakeAdmin:
         )
         self._jobs[job.id] = job
         return job
+
+    def job_log(self, job_id: str, path: Path) -> Path:
+        self._jobs[job_id] = replace(self._jobs[job_id], log=path)
+        return path
 
     def cancel_job(self, job_id: str) -> Job:
         self._jobs[job_id] = replace(self._jobs[job_id], state="cancelled", ended=STARTED + 1, exit_code=143)

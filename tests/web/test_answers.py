@@ -70,7 +70,7 @@ async def test_status_names_the_server_and_its_variants(client: httpx2.AsyncClie
     assert status == snapshot(
         {
             "version": "0.1.0",
-            "pid": 4000,
+            "pid": 4194305,
             "started": 1790000000.0,
             "listen": "http://127.0.0.1:8888",
             "config": "/etc/gearshift.yaml",
@@ -94,6 +94,10 @@ async def test_a_side_effect_needs_post(admin: FakeAdmin, client: httpx2.AsyncCl
     assert (response.status_code, response.json()["error"]["code"]) == (405, "method_not_allowed")
     assert response.headers["allow"] == "POST"
     assert not admin.stopped
+
+
+async def test_head_is_refused_because_it_would_open_streams_for_nobody(client: httpx2.AsyncClient) -> None:
+    assert (await client.head("/api/v1/events")).status_code == 405
 
 
 async def test_shutdown_answers_before_the_server_ends(admin: FakeAdmin, client: httpx2.AsyncClient) -> None:

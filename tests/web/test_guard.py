@@ -73,3 +73,22 @@ async def test_without_operator_keys_nobody_gets_in(admin: FakeAdmin) -> None:
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         response = await client.get("/api/v1/status", headers={"Authorization": "Bearer "})
     assert response.status_code == 401
+
+
+async def test_a_named_page_may_ask_first_and_read_the_answer(remote: httpx2.AsyncClient) -> None:
+    page = {"Origin": "https://dash.example"}
+    asking = page | {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    asked = await remote.options("/api/v1/reload", headers=asking)
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "https://dash.example")
+    answer = await remote.get("/api/v1/status", headers=OPERATOR | page)
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://dash.example")
+
+
+async def test_a_foreign_page_is_not_even_answered_its_question(remote: httpx2.AsyncClient) -> None:
+    asking = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    response = await remote.options("/api/v1/reload", headers=asking)
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "origin_refused")
+
+
+async def test_a_stranger_does_not_learn_which_paths_exist(remote: httpx2.AsyncClient) -> None:
+    assert (await remote.get("/api/v1/nothing")).status_code == 401

@@ -50,8 +50,9 @@ async def test_events_resume_behind_the_last_one_seen(
     assert [line for line in response.text.splitlines() if line.startswith("id:")] == ["id: 3", "id: 4"]
 
 
-async def test_a_last_event_id_that_is_no_number_is_refused(live: httpx2.AsyncClient) -> None:
-    response = await live.get("/api/v1/events", headers={"Last-Event-ID": "x1"})
+@pytest.mark.parametrize("last", ["x1", "-1", "9" * 5000])
+async def test_a_last_event_id_that_is_no_number_is_refused(live: httpx2.AsyncClient, last: str) -> None:
+    response = await live.get("/api/v1/events", headers={"Last-Event-ID": last})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "Last-Event-ID")
 
 
@@ -86,6 +87,17 @@ async def test_a_followed_log_moves_on_to_the_next_launch(
         second.write_text("two\n")
         admin.log_paths["qwen:q8"] = second
         assert await read_until(lines, "two") == ["more of one", "two"]
+
+
+async def test_a_followed_job_log_ends_with_the_job(admin: FakeAdmin, live: httpx2.AsyncClient, tmp_path: Path) -> None:
+    job = admin.start_job(["bench"])
+    admin.job_log(job.id, tmp_path / "job.log").write_text("begun\n")
+    async with live.stream("GET", f"/api/v1/jobs/{job.id}/logs?follow=1") as response:
+        lines = response.aiter_lines()
+        assert await anext(lines) == "begun"
+        admin.cancel_job(job.id)
+        async with asyncio.timeout(5):
+            assert [line async for line in lines] == []
 
 
 async def test_a_client_that_leaves_a_load_leaves_the_queue(admin: FakeAdmin, live: httpx2.AsyncClient) -> None:

@@ -23,6 +23,10 @@ class NoServerError(GearshiftError):
     """Nothing answers where the server should be."""
 
 
+class SlowServerError(GearshiftError):
+    """The server is there, and did not answer in time."""
+
+
 class AdminError(GearshiftError):
     """The server's refusal, in its own words, with its status and code."""
 
@@ -61,7 +65,7 @@ class Target:
     @classmethod
     def at(cls, url: str, key: str | None) -> Target:
         """A server elsewhere. Raises GearshiftError for what is no http or https URL."""
-        if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+        if not _is_server_url(url):
             msg = f"{url!r} is not a URL of a server"
             raise GearshiftError(msg, hint="write for example http://gpu-box:8888")
         return cls(url, url=url.rstrip("/"), headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -78,6 +82,14 @@ class Target:
         parts = urlsplit(self.url or "")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(parts.hostname or "", parts.port, timeout=timeout)
+
+
+def _is_server_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, an unclosed bracket
+        return False
 
 
 class AdminClient:
@@ -99,7 +111,7 @@ class AdminClient:
         query: Mapping[str, object] | None = None,
         timeout: float | None = REPLY_TIMEOUT_S,
     ) -> Any:
-        """The decoded answer; None for an empty one. Raises AdminError, NoServerError or TimeoutError."""
+        """The decoded answer; None for an empty one. Raises AdminError, NoServerError or SlowServerError."""
         with self.sent(method, path, body, query=query, timeout=timeout) as exchange:
             return exchange.document()
 
@@ -162,7 +174,10 @@ class Exchange:
 
 @contextmanager
 def sent(target: Target, method: str, address: str, body: object, *, timeout: float | None) -> Iterator[Exchange]:
-    """Send one request on a connection of its own, closed at the end. Raises NoServerError when nothing answers."""
+    """Send one request on a connection of its own, closed at the end.
+
+    Raises NoServerError when nothing answers, SlowServerError when nothing comes for ``timeout`` seconds.
+    """
     connection = target.connection(timeout)
     payload = None if body is None else json.dumps(body).encode()
     headers = {**target.headers, "Content-Type": "application/json"} if payload else dict(target.headers)
@@ -172,7 +187,7 @@ def sent(target: Target, method: str, address: str, body: object, *, timeout: fl
         yield Exchange(connection, target)
     except TimeoutError as error:
         msg = f"the server at {target.place} did not answer within {timeout:g} s"
-        raise NoServerError(msg, hint="it may be stopped or overloaded; its log says more") from error
+        raise SlowServerError(msg, hint="it may be suspended or overloaded; its log says more") from error
     except http.client.HTTPException as error:
         msg = f"the answer of the server at {target.place} broke off"
         raise NoServerError(msg) from error

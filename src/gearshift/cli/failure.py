@@ -9,7 +9,8 @@ from typing import IO, Any
 import click
 
 from gearshift.cli.exits import Exit
-from gearshift.domain.errors import ConfigError, GearshiftError, LoadFailedError
+from gearshift.cli.output import explained
+from gearshift.domain.errors import ConfigError, GearshiftError
 
 
 class TimedOutError(GearshiftError):
@@ -27,8 +28,8 @@ class Failed(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         del file  # stderr, always
-        for line in explain(self.error):
-            click.echo(line, err=True)
+        for line in explained(self.error):
+            click.echo(line, err=True, color=self.show_color)
 
 
 class UnusableConfig(Failed):
@@ -47,20 +48,6 @@ def _shown(error: GearshiftError) -> Failed:
     if isinstance(error, ConfigError):
         return UnusableConfig(error)
     return TimedOut(error) if isinstance(error, TimedOutError) else Failed(error)
-
-
-def explain(error: GearshiftError) -> Iterator[str]:
-    """The lines a person reads: what happened, the engine's own words, what to do."""
-    label = click.style("error:", fg="red", bold=True)
-    if isinstance(error, ConfigError) and error.problems:
-        for problem in error.problems:
-            yield f"{label} {problem}"
-        return
-    yield f"{label} {error.message}"
-    if isinstance(error, LoadFailedError) and error.failure.line:
-        yield f"  log: {error.failure.line}"
-    if error.hint:
-        yield f"{click.style('hint:', fg='cyan')} {error.hint}"
 
 
 @contextmanager

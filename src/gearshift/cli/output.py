@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from gearshift.cli.progress import LineProgress, Progress, SilentProgress, live_progress
+from gearshift.domain.errors import ConfigError, GearshiftError, LoadFailedError
 
 GAP = "  "
 
@@ -18,18 +19,12 @@ GAP = "  "
 class Output:
     """Human, JSON or quiet: ``as_json`` is set by a verb's --json, ``quiet`` by the command's -q."""
 
-    def __init__(self, *, quiet: bool = False, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._env = env or {}
-
-    @property
-    def color(self) -> bool | None:
-        """False under NO_COLOR; None lets click decide by whether it writes to a terminal."""
-        return False if self._env.get("NO_COLOR") else None
 
     def write(self, text: str, *, newline: bool = True) -> None:
         """Data for a person or a pipe."""
-        click.echo(text, nl=newline, color=self.color)
+        click.echo(text, nl=newline)
 
     def write_bytes(self, data: bytes) -> None:
         """Data as it came, such as an engine's log; flushed, so that a reader sees it at once."""
@@ -50,16 +45,21 @@ class Output:
     def say(self, text: str) -> None:
         """What happened, on stderr; nothing when quiet."""
         if not self.quiet:
-            click.echo(text, err=True, color=self.color)
+            click.echo(text, err=True)
 
     def aside(self, text: str) -> None:
         """Part of a dim running text on stderr, such as a model's reasoning."""
         if not self.quiet:
-            click.echo(click.style(text, dim=True), nl=False, err=True, color=self.color)
+            click.echo(click.style(text, dim=True), nl=False, err=True)
 
     def warn(self, text: str) -> None:
         """Something to act on, on stderr."""
-        click.echo(f"{click.style('warning:', fg='yellow')} {text}", err=True, color=self.color)
+        click.echo(f"{click.style('warning:', fg='yellow')} {text}", err=True)
+
+    def fail(self, error: GearshiftError) -> None:
+        """A failure that does not end the program, on stderr."""
+        for line in explained(error):
+            click.echo(line, err=True)
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
@@ -67,10 +67,24 @@ class Output:
         if self.quiet:
             yield SilentProgress()
         elif sys.stderr.isatty():
-            with live_progress(color=self.color is not False) as progress:
+            with live_progress() as progress:
                 yield progress
         else:
             yield LineProgress(self.say)
+
+
+def explained(error: GearshiftError) -> Iterator[str]:
+    """The lines a person reads: what happened, the engine's own words, what to do."""
+    label = click.style("error:", fg="red", bold=True)
+    if isinstance(error, ConfigError) and error.problems:
+        for problem in error.problems:
+            yield f"{label} {problem}"
+        return
+    yield f"{label} {error.message}"
+    if isinstance(error, LoadFailedError) and error.failure.line:
+        yield f"  log: {error.failure.line}"
+    if error.hint:
+        yield f"{click.style('hint:', fg='cyan')} {error.hint}"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

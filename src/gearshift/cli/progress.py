@@ -38,7 +38,7 @@ class LineProgress:
 
 
 @contextmanager
-def live_progress(*, color: bool) -> Iterator[Progress]:
+def live_progress() -> Iterator[Progress]:
     """A spinner, a bar where the fraction is known and the time so far, in one line that goes away at the end."""
     from rich import progress as rich  # noqa: PLC0415 - 45 ms that only a terminal user pays
     from rich.console import Console  # noqa: PLC0415 - likewise
@@ -49,7 +49,7 @@ def live_progress(*, color: bool) -> Iterator[Progress]:
         rich.BarColumn(20),
         rich.TimeElapsedColumn(),
     )
-    with rich.Progress(*columns, console=Console(stderr=True, no_color=not color), transient=True) as bars:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", total=None)
 
         def show(phase: str, fraction: float | None = None) -> None:

@@ -68,4 +68,5 @@ T = TypeVar("T")
 def root(ctx: click.Context, url: str | None, *, quiet: bool) -> None:
     """One OpenAI-compatible endpoint that swaps between every way to run a model on your own GPUs."""
     env = dict(os.environ)
-    ctx.obj = Session(env=env, output=Output(quiet=quiet, env=env), url=url)
+    ctx.color = False if env.get("NO_COLOR") else None  # None: by whether it is printed to a terminal
+    ctx.obj = Session(env=env, output=Output(quiet=quiet), url=url)

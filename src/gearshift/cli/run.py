@@ -15,6 +15,7 @@ from gearshift.cli.client import Target
 from gearshift.cli.output import Output
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
+from gearshift.domain.errors import GearshiftError
 from gearshift.domain.units import format_duration
 
 
@@ -46,19 +47,20 @@ def command(
     chat = Chat(session, model, {key: value for key, value in options.items() if value is not None}, as_json=as_json)
     if system:
         chat.messages.append({"role": "system", "content": system})
-    for text in _prompts(prompt):
-        chat.turn(text)
-
-
-def _prompts(prompt: str | None) -> Iterator[str]:
-    """What to ask: the argument and piped text as one, or a person's lines one by one."""
-    if not sys.stdin.isatty():
-        piped = sys.stdin.read().strip()
-        yield "\n\n".join(part for part in (prompt, piped) if part)
-    elif prompt:
-        yield prompt
+    if prompt is None and sys.stdin.isatty():
+        chat.converse(_typed())
     else:
-        yield from _typed()
+        chat.turn(_one_prompt(prompt))
+
+
+def _one_prompt(prompt: str | None) -> str:
+    """The argument and piped text as one. Raises UsageError when there is neither."""
+    piped = "" if sys.stdin.isatty() else sys.stdin.read().strip()
+    text = "\n\n".join(part for part in (prompt, piped) if part)
+    if not text:
+        msg = "there is nothing to ask: give a PROMPT or pipe one in"
+        raise click.UsageError(msg)
+    return text
 
 
 def _typed() -> Iterator[str]:
@@ -84,6 +86,18 @@ class Chat:
         self._options = options
         self._as_json = as_json
         self._target = endpoint(session)
+
+    def converse(self, lines: Iterator[str]) -> None:
+        """A turn per line. What fails, or is interrupted by Ctrl-C, ends the turn and not the conversation."""
+        for line in lines:
+            try:
+                self.turn(line)
+            except GearshiftError as error:
+                self.messages.pop()
+                self._output.fail(error)
+            except KeyboardInterrupt:
+                self.messages.pop()
+                self._output.say("\n(interrupted)")
 
     def turn(self, text: str) -> None:
         """Ask, show the answer as it comes, and remember both."""

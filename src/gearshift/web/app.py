@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -16,8 +17,8 @@ import gearshift
 from gearshift.domain.admin import Admin
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.settings import Settings
-from gearshift.web import guard
 from gearshift.web.errors import RefusedError, error_response
+from gearshift.web.guard import Guard
 from gearshift.web.openapi import describe
 from gearshift.web.operations import Operation
 from gearshift.web.streams import ClientGoneError
@@ -43,23 +44,23 @@ def create_admin(admin: Admin, settings: Callable[[], Settings], *, remote: bool
     async def openapi(_: Request) -> Response:
         return description
 
-    def guarded(endpoint: Endpoint) -> Endpoint:
-        async def checked(request: Request) -> Response:
-            guard.check(request.scope, settings())
-            return await endpoint(request)
-
-        return checked if remote else endpoint
-
-    routes = [Route(f"{PREFIX}/openapi.json", guarded(openapi), methods=["GET"])]
-    routes += [_route(operation, admin, guarded) for operation in TABLE]
-    return Starlette(routes=routes, exception_handlers=_HANDLERS)
+    routes = [_route("GET", "/openapi.json", openapi), *(_operation(row, admin) for row in TABLE)]
+    guards = [Middleware(Guard, settings=settings)] if remote else []
+    return Starlette(routes=routes, middleware=guards, exception_handlers=_HANDLERS)
 
 
-def _route(operation: Operation[Any, Any], admin: Admin, guarded: Callable[[Endpoint], Endpoint]) -> Route:
+def _operation(operation: Operation[Any, Any], admin: Admin) -> Route:
     async def endpoint(request: Request) -> Response:
         return await operation(admin, request)
 
-    return Route(PREFIX + operation.path, guarded(endpoint), methods=[operation.method])
+    return _route(operation.method, operation.path, endpoint)
+
+
+def _route(method: str, path: str, endpoint: Endpoint) -> Route:
+    """A route for exactly this method: HEAD, which comes along with GET, would leave streams open for nobody."""
+    route = Route(PREFIX + path, endpoint, methods=[method])
+    route.methods = {method}
+    return route
 
 
 async def _named(_: Request, error: Exception) -> Response:

@@ -87,4 +87,4 @@ class HoldQuery(Query):
 class EventQuery(Query):
     """Events newer than this id; the Last-Event-ID header means the same and wins."""
 
-    after: Annotated[int, Field(ge=0)] | None = None
+    after: Annotated[int, Field(ge=0, lt=10**18)] | None = None

@@ -47,6 +47,6 @@ async def cancel(admin: Admin, call: Call[NoQuery, Nothing]) -> Job:
 
 
 async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
-    """Its standard output and error as text."""
-    path = _job(admin, call.name).log
-    return await log_response(lambda: path, call.query)
+    """Its standard output and error as text; following ends with the job."""
+    job = _job(admin, call.name)
+    return await log_response(lambda: job.log, call.query, ended=lambda: _job(admin, job.id).state != "running")

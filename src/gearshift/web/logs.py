@@ -47,23 +47,29 @@ def _nth_newline_from_end(block: bytes, count: int) -> int:
     return at
 
 
-async def follow(newest: Callable[[], Path | None], lines: int) -> AsyncIterator[bytes]:
+async def follow(
+    newest: Callable[[], Path | None], lines: int, *, ended: Callable[[], bool] = lambda: False
+) -> AsyncIterator[bytes]:
     """The last ``lines`` lines, then whatever is appended; moves on to the next launch's file when there is one.
 
-    ``newest`` names the newest launch's log, or None while there has been no launch. Never ends by itself.
+    ``newest`` names the newest launch's log, or None while there has been no launch. Ends once ``ended`` says that
+    nothing more will be written and everything written was read.
     """
     path, offset = newest(), 0
     if path is not None:
         text, offset = await asyncio.to_thread(tail, path, lines)
         yield text
     while True:
-        current = newest()  # asked before reading, so that the old file is read to its end before moving on
+        # Both are asked before reading, so that the old file is read to its end before moving on or ending.
+        current, over = newest(), ended()
         text = await asyncio.to_thread(_read_from, path, offset)
         if text:
             offset += len(text)
             yield text
         elif current != path:
             path, offset = current, 0
+        elif over:
+            return
         else:
             await asyncio.sleep(POLL_S)
 

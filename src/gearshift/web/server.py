@@ -30,11 +30,14 @@ async def events(admin: Admin, call: Call[EventQuery, Nothing]) -> Response:
     return streaming(event_stream(admin, _resume_point(call)), EVENT_STREAM)
 
 
+_LONGEST_ID = 18  # digits; keeps int() from being handed a novel
+
+
 def _resume_point(call: Call[EventQuery, Nothing]) -> int | None:
     last = call.request.headers.get("last-event-id")
     if last is None:
         return call.query.after
-    if not (last.isascii() and last.isdigit()):
+    if not (last.isascii() and last.isdigit() and len(last) <= _LONGEST_ID):
         raise RefusedError(400, "invalid_request", f"Last-Event-ID: {last!r} is not an event id", param="Last-Event-ID")
     return int(last)
 

@@ -60,10 +60,12 @@ async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
     return await log_response(partial(admin.log_path, call.name), call.query)
 
 
-async def log_response(newest: Callable[[], Path | None], query: LogQuery) -> Response:
-    """A log file's tail, or an open stream that follows it."""
+async def log_response(
+    newest: Callable[[], Path | None], query: LogQuery, *, ended: Callable[[], bool] = lambda: False
+) -> Response:
+    """A log file's tail, or an open stream that follows it until ``ended``."""
     if query.follow:
-        return streaming(follow(newest, query.tail), "text/plain")
+        return streaming(follow(newest, query.tail, ended=ended), "text/plain")
     path = newest()
     text = b"" if path is None else (await asyncio.to_thread(tail, path, query.tail))[0]
     return Response(text, media_type="text/plain", headers={"Cache-Control": "no-store"})
