@@ -295,9 +295,13 @@ error gearshift.yaml:4: models.m.variants.a.queue_limit: -1 is not at least 1\
         ),
         (
             "a: {engine: vllm, weights: o/n, load_timeout: 0}",
+            snapshot("error gearshift.yaml:4: models.m.variants.a.load_timeout: 0 must be above zero"),
+        ),
+        (
+            "a: {engine: vllm, weights: o/n, probe_every: 0, stall_timeout: 0s, drain_timeout: 0}",
             snapshot("""\
-error gearshift.yaml:4: models.m.variants.a.load_timeout: load_timeout must be above zero
-warning gearshift.yaml:4: models.m.variants.a.stall_timeout: stall_timeout (180 s) never comes before load_timeout (0 s)\
+error gearshift.yaml:4: models.m.variants.a.probe_every: 0 must be above zero (write off to switch it off)
+error gearshift.yaml:4: models.m.variants.a.stall_timeout: '0s' must be above zero (write off to switch it off)\
 """),
         ),
         (
@@ -452,6 +456,14 @@ error gearshift.yaml:1: cors_origins[2]: 'a.b' is not an origin (name each page 
         (
             "allowed_hosts: ['a.b:80', a.b]",
             snapshot("error gearshift.yaml:1: allowed_hosts[0]: 'a.b:80' is not a host (a name, without port)"),
+        ),
+        ("body_limit: 0", snapshot("error gearshift.yaml:1: body_limit: 0 is not above 0")),
+        ("keepalive: 0", snapshot("error gearshift.yaml:1: keepalive: 0 must be above zero")),
+        (
+            "defaults: {idle: {unload_after: 0}}",
+            snapshot(
+                "error gearshift.yaml:1: defaults.idle.unload_after: 0 must be above zero (write off to switch it off)"
+            ),
         ),
         (
             "body_limit: much",

@@ -1,10 +1,10 @@
 """`gearshift.yaml` to `Settings`: every problem at once, each with its line, and where each value came from."""
 
 from gearshift.config.find import find_config
-from gearshift.config.jsonschema import SCHEMA_FILE, json_schema
 from gearshift.config.listen import listen_on
 from gearshift.config.load import load_config, parse_config
 from gearshift.config.loaded import LoadedConfig, Origin
+from gearshift.config.schema import SCHEMA_FILE, json_schema
 from gearshift.config.show import show
 
 __all__ = [

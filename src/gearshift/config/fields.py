@@ -38,15 +38,30 @@ def _or_off(read: Callable[[object], object]) -> Callable[[object], object]:
     return read_or_off
 
 
+def _above_zero(read: Callable[[object], object], otherwise: str = "") -> Callable[[object], object]:
+    def read_above_zero(value: object) -> object:
+        number = read(value)
+        if number == 0:
+            msg = f"{value!r} must be above zero{otherwise}"
+            raise ValueError(msg)
+        return number
+
+    return read_above_zero
+
+
 def _one_or_list(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
 _duration = _reader(parse_duration, "a duration")
+_wait = _above_zero(_duration)
+_wait_or_off = _or_off(_above_zero(_duration, "; write off to switch it off"))
 _bytes = _reader(parse_bytes, "a size")
 
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=float | str)]
 OffDuration = Annotated[float | None, BeforeValidator(_or_off(_duration), json_schema_input_type=float | str | None)]
+Wait = Annotated[float, BeforeValidator(_wait, json_schema_input_type=float | str)]
+OffWait = Annotated[float | None, BeforeValidator(_wait_or_off, json_schema_input_type=float | str | None)]
 Bytes = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=int | str)]
 KvBytes = Annotated[
     int | Literal["auto"],

@@ -159,9 +159,6 @@ def _probe(section: VariantSection, _: Base) -> Iterator[Finding]:
 
 
 def _waits(section: VariantSection, _: Base) -> Iterator[Finding]:
-    for field in ("load_timeout", "probe_timeout"):
-        if getattr(section, field) <= 0:
-            yield Finding((field,), f"{field} must be above zero")
     stall = section.stall_timeout
     if stall is not None and stall > section.load_timeout:
         message = f"stall_timeout ({stall:g} s) never comes before load_timeout ({section.load_timeout:g} s)"

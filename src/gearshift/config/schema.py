@@ -5,11 +5,24 @@ Defaults are written as a person would write them in the file; a test holds them
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from gearshift.config.fields import OFF, Bytes, Command, Duration, Gpus, KvBytes, OffDuration, Text, Tokens
+from gearshift.config.fields import (
+    OFF,
+    Bytes,
+    Command,
+    Duration,
+    Gpus,
+    KvBytes,
+    OffDuration,
+    OffWait,
+    Text,
+    Tokens,
+    Wait,
+)
 from gearshift.domain.variant import EngineKind, ProbeKind
 
 
@@ -92,7 +105,7 @@ class SleepSection(Section):
 
     level: Literal[1, 2] = key(1, "1 keeps the weights in host memory, 2 drops them.")
     ram: Bytes | None = key(None, "Host memory it may hold asleep; unset is the weights' size.")
-    wake_timeout: Duration = key("15s", "A wake without a token in this time becomes a cold start.")
+    wake_timeout: Wait = key("15s", "A wake without a token in this time becomes a cold start.")
 
 
 EngineChoice = Annotated[EngineSection, BeforeValidator(_engine, json_schema_input_type=str | EngineSection)]
@@ -110,7 +123,7 @@ SleepChoice = Annotated[
 class IdleSection(Section):
     """What happens to a variant that nobody asks for."""
 
-    unload_after: OffDuration = key("10m", "Idle time after which it is stopped; off keeps it.")
+    unload_after: OffWait = key("10m", "Idle time after which it is stopped; off keeps it.")
 
 
 class FiltersSection(Section):
@@ -130,15 +143,15 @@ class RequestSection(Section):
 class DefaultsSection(RequestSection):
     """Values that every variant starts from."""
 
-    load_timeout: Duration = key("10m", "A load that takes longer in all has failed.")
-    stall_timeout: OffDuration = key("3m", "A load without a log line and without CPU time for so long has failed.")
+    load_timeout: Wait = key("10m", "A load that takes longer in all has failed.")
+    stall_timeout: OffWait = key("3m", "A load without a log line and without CPU time for so long has failed.")
     stop_grace: Duration = key("15s", "Time between SIGTERM and SIGKILL.")
     drain_timeout: OffDuration = key("off", "Requests still running so long after a swap was decided are interrupted.")
     max_wait: Duration = key("1m", "A resident variant gives way once somebody waited so long.")
     min_resident: Duration = key("10s", "A variant just loaded is not swapped out before this.")
     idle: IdleSection = key({}, "What happens to a variant that nobody asks for.")
-    probe_every: OffDuration = key("30s", "How often a ready engine is asked whether it lives.")
-    probe_timeout: Duration = key("30s", "An engine that needs longer to answer is taken for hung.")
+    probe_every: OffWait = key("30s", "How often a ready engine is asked whether it lives.")
+    probe_timeout: Wait = key("30s", "An engine that needs longer to answer is taken for hung.")
     queue_limit: int = key(100, "Requests that may wait for a variant; past it the answer is 429.", ge=1)
     meter: Literal["active", "passive"] = key(
         "active", "active asks streams for their token counts; passive changes no request."
@@ -237,9 +250,9 @@ class FileSection(Section):
     )
     cors_origins: list[str] = key([], "Web pages (scheme://host) whose scripts may call.")
     allowed_hosts: list[str] = key([], "Host headers answered beside loopback and the listen address.")
-    body_limit: Bytes = key("256MiB", "Largest request body.")
+    body_limit: Bytes = key("256MiB", "Largest request body.", gt=0)
     memory: Bytes | None = key(None, "Budget of the device cpu on a box without a GPU; unset is the host's memory.")
-    keepalive: Duration = key("10s", "Pause between comment lines to a stream that waits.")
+    keepalive: Wait = key("10s", "Pause between comment lines to a stream that waits.")
     engines: EnginesSection = key({}, "Default installation of each engine.")
     defaults: DefaultsSection = key({}, "Values that every variant starts from.")
     models: dict[str, ModelSection] = key({}, "What clients may ask for, by name.")
@@ -248,7 +261,11 @@ class FileSection(Section):
     side: SideSection = key({}, "How side requests are told apart.")
 
 
-def file_schema() -> dict[str, Any]:
-    """The JSON schema that editors check a file against."""
+SCHEMA_FILE = Path(__file__).with_name("schema.json")
+"""The packaged schema, so that an editor can be pointed at it."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema that editors check a file against; every key is described."""
     schema = FileSection.model_json_schema(mode="validation")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "gearshift.yaml", **schema}

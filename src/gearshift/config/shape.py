@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from gearshift.config.document import Document
 from gearshift.config.keypath import KeyPath, child
-from gearshift.config.schema import FileSection, file_schema
+from gearshift.config.schema import FileSection, json_schema
 from gearshift.domain.errors import Problem
 
 _ROUNDS = 20  # each removes at least one misfit; a file that needs more is answered with what was found
@@ -77,7 +77,7 @@ def _stripped(value: object, path: KeyPath) -> object:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return file_schema()
+    return json_schema()
 
 
 def _expand(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
