@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from artifacts import tiny_gguf
 from artifacts.gguf_bytes import Entry, gguf_bytes
 from gearshift.artifacts.gguf import read_gguf
-from gearshift.artifacts.gguf_facts import read_gguf_model, read_projector_bytes
+from gearshift.artifacts.gguf_facts import gguf_facts, read_gguf_model, read_projector_bytes
 from gearshift.artifacts.model import read_model
 from gearshift.artifacts.source import BytesSource
 from gearshift.domain.errors import GearshiftError
@@ -110,6 +110,25 @@ def test_a_damaged_header_never_fails_with_anything_but_our_error(place: int, no
     place %= len(whole)
     _read_or_refuse(whole[:place] + noise + whole[place + len(noise) :])
     _read_or_refuse(whole[:place])
+
+
+NAMES = st.sampled_from([
+    "block_count", "embedding_length", "attention.head_count", "attention.head_count_kv", "attention.key_length",
+    "attention.sliding_window", "attention.sliding_window_pattern", "attention.shared_kv_layers", "ssm.conv_kernel",
+    "ssm.inner_size", "full_attention_interval", "nextn_predict_layers", "expert_count", "attention.key_length_mla",
+    "attention.recurrent_layers", "vocab_size", "shortconv.l_cache", "kda.head_dim",
+])  # fmt: skip
+NUMBERS = st.integers(0, 2**32 - 1) | st.integers(0, 80) | st.floats(width=32)
+ENTRIES = NUMBERS | st.text(max_size=3) | st.lists(st.integers(0, 9), max_size=9) | st.booleans()
+
+
+@given(st.dictionaries(NAMES, ENTRIES), st.sampled_from(["llama", "qwen35", "gemma3", "gemma3n", "nemotron_h", "phi3"]))
+def test_any_hyperparameters_are_read_or_refused(keys: dict[str, Entry], family: str) -> None:
+    metadata: dict[str, Entry] = {f"{family}.{name}": value for name, value in keys.items()}
+    header = read_gguf(BytesSource("noise", gguf_bytes({**metadata, "general.architecture": family}, WEIGHTS)))
+    with suppress(GearshiftError):
+        facts = gguf_facts([header], name="noise")
+        assert len(facts.layers) + len(facts.mtp_layers) == len(facts.layer_bytes) > 0
 
 
 def _read_or_refuse(data: bytes) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gearshift.artifacts.facts import Layer, ModelFacts
+from gearshift.artifacts.hf_config import HfConfig
+from gearshift.artifacts.hf_facts import hf_facts
 from gearshift.artifacts.model import read_model
 from gearshift.domain.errors import GearshiftError
 
@@ -107,6 +112,23 @@ def test_a_config_that_makes_no_decoder_is_refused(tmp_path: Path, document: obj
 def test_a_folder_that_holds_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GearshiftError, match=r"neither config.json nor a .gguf file"):
         read_model(tmp_path)
+
+
+KEYS = st.sampled_from([
+    "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "layer_types",
+    "sliding_window", "sliding_window_pattern", "full_attention_interval", "linear_num_value_heads", "kv_lora_rank",
+    "linear_num_key_heads", "linear_key_head_dim", "linear_value_head_dim", "mamba_num_heads", "mamba_head_dim",
+    "ssm_state_size", "num_experts", "num_experts_per_tok", "mtp_num_hidden_layers", "text_config", "architectures",
+    "quantization_config", "hybrid_override_pattern", "dtype", "vocab_size",
+])  # fmt: skip
+VALUES = st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats() | st.text(max_size=3) | st.lists(st.text())
+
+
+@given(st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES)))
+def test_any_config_is_read_or_refused(document: dict[str, Any]) -> None:
+    with suppress(GearshiftError):
+        facts = hf_facts(HfConfig({**BASE, **document}, "noise"), ())
+        assert all(layer.kind for layer in facts.layers)
 
 
 PUBLIC: Mapping[str, tuple[str, int]] = {  # layers by kind and KV bytes per token in bfloat16, draft head left out

@@ -76,6 +76,22 @@ def test_a_pinned_pool_answers_without_knowing_the_card() -> None:
     assert longest_context(vllm(kv_bytes=8_939_000_000), qwen27b()) == 261_856
 
 
+def test_r3_asked_whether_36_gb_of_weights_leave_128k_on_two_24_gib_cards() -> None:
+    facts = replace(qwen27b(), vision=False, tensors=(TensorGroup("body", "I8", 1, 36_000_000_000, 1),))
+    wanted = vllm(
+        version="0.22.1",
+        devices=tuple(PlannedDevice(f"GPU-{n}", 24 * GIB) for n in "ab"),
+        kv_dtype="fp8_e5m2",
+        kv_bytes=None,
+        context=32_768,
+        max_num_batched_tokens=8192,
+        speculation=Speculation("mtp", 2),
+    )
+    longest = longest_context(wanted, facts)
+    assert longest is not None
+    assert longest > 131_072
+
+
 def test_slots_are_not_full_length_requests() -> None:
     """R1: three sequences, but one window; a shorter length shares the pool."""
     wanted = vllm()

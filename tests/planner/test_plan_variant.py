@@ -159,6 +159,35 @@ def test_without_a_context_llama_cpp_fits_one_to_the_card() -> None:
     assert planned.bytes_by_device["GPU-a"] <= 23 * GIB
 
 
+DRAFTING = Speculation("draft", 4, draft="/models/small")
+
+
+def test_a_draft_model_of_unknown_size_leaves_the_plan_incomplete() -> None:
+    for engine in ("llama.cpp", "vllm"):
+        wanted = variant(engine, context=4096, speculation=DRAFTING)
+        assert plan_variant(wanted, smollm2(), [CPU], engine_version=None).bytes_by_device is None
+
+
+def test_a_known_draft_model_brings_weights_and_a_context_of_its_own() -> None:
+    wanted = variant("llama.cpp", context=4096, parallel=1, speculation=DRAFTING)
+    planned = plan_variant(wanted, smollm2(), [CPU], engine_version=None, draft=smollm2())
+    lines = {line.name: line.bytes for line in planned.ledger[0].lines}
+    assert lines["draft weights"] == lines["weights"]
+    assert lines["draft kv cache"] == lines["kv cache"] == 90 * MIB
+    assert lines["draft compute"] == lines["compute"]
+    assert planned.bytes_by_device is not None
+
+
+def test_an_unquantized_checkpoint_is_weighed_in_the_type_it_runs_in() -> None:
+    stored = replace(smollm2(), tensors=(TensorGroup("body", "F32", 1, 400, 100),), dtype="float32")
+    wanted = PlanRequest("vllm", (PlannedDevice("cpu", None),), device_kind="cpu", context=4096, kv_bytes=GIB)
+    sizes = {
+        dtype: next(line.bytes for line in plan(replace(wanted, dtype=dtype), stored).ledger[0].lines)
+        for dtype in (None, "float32")
+    }
+    assert sizes == {None: 200, "float32": 400}
+
+
 def test_measured_lines_replace_modelled_ones_and_never_exact_ones() -> None:
     seen = Calibration(lines={"cpu": {"process": 7 * MIB, "kv cache": 1, "surprise": 3 * MIB}})
     planned = plan_variant(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts.facts import Layer, ModelFacts
 from gearshift.domain.variant import Speculation
 from gearshift.planner.ledger import PagedKv, Plan
 from gearshift.planner.planning import plan
@@ -248,6 +248,13 @@ def test_an_earlier_log_settles_a_layout_no_formula_covers() -> None:
     )  # fmt: skip
     kv = figures(plan(wanted, dense(4, kv_heads=2, head_dim=64)))
     assert (kv.block_size, kv.bytes_per_block, kv.blocks) == (512, 1_000_000, 100)
+
+
+def test_full_layers_of_different_shapes_share_one_group_of_whole_pages() -> None:
+    facts = replace(qwen06b(), layers=(Layer("full", 8, 128, 128), Layer("full", 2, 128, 128)) * 3)
+    found = layout(request("0.32.0", kv=None, context=4096), facts)
+    assert found.exact
+    assert found.bytes_per_block == 16 * 3 * (8 + 2) * 256 * 2
 
 
 def test_tensor_parallel_must_divide_the_heads() -> None:

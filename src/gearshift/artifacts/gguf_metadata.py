@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -42,8 +43,8 @@ class Hyperparameters:
         """A scalar; the largest entry where the file gives one per layer."""
         value = self.find(key)
         if isinstance(value, tuple):
-            return max((int(entry) for entry in value if isinstance(entry, int | float)), default=default)
-        return int(value) if isinstance(value, int | float) else default
+            return max((_whole(entry, default) for entry in value), default=default)
+        return _whole(value, default)
 
     def per_layer(self, key: str, count: int, default: int = 0) -> tuple[int, ...]:
         """One value for each of ``count`` layers, from a scalar or from an array at least that long."""
@@ -52,7 +53,14 @@ class Hyperparameters:
             return (self.number(key, default),) * count
         if len(value) < count:
             self._fail(f"{self.family}.{key} has {len(value)} entries for {count} layers", "the file is damaged")
-        return tuple(int(entry) if isinstance(entry, int | float) else default for entry in value[:count])
+        return tuple(_whole(entry, default) for entry in value[:count])
 
     def _fail(self, message: str, hint: str) -> NoReturn:
         fail(self.name, message, hint=hint)
+
+
+def _whole(value: GgufValue | None, default: int) -> int:
+    """The number in a value; text, NaN and infinity count as absent."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return default
+    return int(value)

@@ -5,6 +5,7 @@ Keys and derivations: the model classes of transformers and vLLM 0.22-0.33 (docs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,8 +45,11 @@ class HfConfig:
         return None
 
     def number(self, *keys: str, default: int = 0) -> int:
+        """A whole number; anything else a config may hold there (text, a list, NaN) counts as absent."""
         value = self.find(*keys)
-        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return default
+        return int(value)
 
     def needed(self, *keys: str) -> int:
         """A positive number that planning cannot do without. Raises GearshiftError."""

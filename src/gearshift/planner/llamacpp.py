@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import MIB
 from gearshift.planner.ledger import DeviceLedger, Line, Plan, SlotKv, calibrated, verdict
@@ -24,6 +26,7 @@ from gearshift.planner.llamacpp_compute import (
     output_line,
     projector_lines,
 )
+from gearshift.planner.llamacpp_draft import draft_model_lines
 from gearshift.planner.llamacpp_split import HOST, device_shares, place_layers
 from gearshift.planner.request import PlanRequest
 
@@ -37,9 +40,10 @@ def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
     sizes = block_sizes(request, facts, cells)
     planned, host = (_cpu_ledgers if request.device_kind == "cpu" else _gpu_ledgers)(request, facts, cells, sizes)
     ledgers = tuple(_measured(request, ledger) for ledger in planned)
-    reasons = _refusals(request, facts)
+    ledgers = _with_draft_model(request, ledgers, cells)
+    reasons, complete = _refusals(request, facts), facts.weights_known and not request.draft_unknown
     return Plan(
-        fits=verdict(ledgers, reasons, complete=facts.weights_known),
+        fits=verdict(ledgers, reasons, complete=complete),
         refusals=reasons,
         kv=_figures(request, facts, cells, sizes),
         ledger=ledgers,
@@ -47,7 +51,7 @@ def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
         kv_bytes=sum(sizes.kv) + sum(sizes.draft_kv) + sum(sizes.state),
         context=cells.per_stream,
         notes=_notes(request, facts),
-        complete=facts.weights_known,
+        complete=complete,
     )
 
 
@@ -112,6 +116,16 @@ def _card(
         *(projector_lines(request) if first else ()),
         *card_lines(request, cells),
     )
+
+
+def _with_draft_model(
+    request: PlanRequest, ledgers: tuple[DeviceLedger, ...], cells: Cells
+) -> tuple[DeviceLedger, ...]:
+    """A separate draft model rests on the last device."""
+    if request.draft is None:
+        return ledgers
+    lines = draft_model_lines(request, request.draft, cells)
+    return (*ledgers[:-1], replace(ledgers[-1], lines=(*ledgers[-1].lines, *lines)))
 
 
 def _placed_lines(facts: ModelFacts, placed: Placed, *, embedding: int = 0) -> tuple[Line, ...]:

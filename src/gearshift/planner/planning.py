@@ -40,8 +40,12 @@ def plan_variant(
     *,
     engine_version: str | None,
     calibration: Calibration | None = None,
+    draft: ModelFacts | None = None,
 ) -> Plan:
     """Plan a configured variant on the devices it names; ``facts`` None = the weights are not at hand.
+
+    ``draft`` are the facts of the separate draft model that ``speculation.draft`` names; without them such a
+    variant's plan is incomplete.
 
     What the user declares under ``memory`` wins over every model. ``kv_bytes: auto`` is resolved to the smallest
     pool that holds one full-length request. An unknown part leaves ``bytes_by_device`` None.
@@ -52,6 +56,7 @@ def plan_variant(
     if facts is None or variant.engine.kind == "command" or not chosen:
         return Plan(fits=None, complete=False, notes=("nothing is known of this variant's memory",))
     request = request_for(variant, chosen, engine_version=engine_version, calibration=calibration)
+    request = replace(request, draft=draft)
     if variant.kv_bytes == "auto" and request.engine == "vllm":
         request = replace(request, kv_bytes=resolve(request, facts).smallest_pool)
     try:

@@ -86,6 +86,11 @@ class PlanRequest:
         """Whether the model's own multi-token-prediction head drafts."""
         return self.speculation is not None and is_mtp(self.speculation.method)
 
+    @property
+    def draft_unknown(self) -> bool:
+        """Whether a separate draft model is asked for whose files are not at hand."""
+        return self.draft is None and self.speculation is not None and self.speculation.draft is not None
+
 
 def is_mtp(method: str) -> bool:
     """``mtp`` under any of its names: llama.cpp's draft-mtp, vLLM's deprecated qwen3_5_mtp and the like."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from gearshift.artifacts.facts import ModelFacts, TensorRole
 from gearshift.domain.units import GIB
+from gearshift.planner.kv_types import dtype_bytes
 from gearshift.planner.ledger import DeviceLedger, Line, Plan, calibrated, verdict
 from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.vllm_blocks import activation_dtype
 from gearshift.planner.vllm_pool import pool_figures
 from gearshift.planner.vllm_start import VllmStart, refusals, resolve
 
 _POOL, _WEIGHTS = "kv pool", "weights"
+_WEIGHTS_ERROR = 50  # two percent: norms and small tensors are not cast or not divided
+_CAST_TYPES = frozenset({"F32", "F16", "BF16"})
 
 # Modelled from the public start-up logs listed in docs/planner.md; (bytes, error).
 _CUDA_CONTEXT = (int(0.4 * GIB), int(0.2 * GIB))
@@ -34,7 +39,7 @@ def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
     figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
     reasons = refusals(start, figures, pool)
     ledgers = tuple(_ledger(request, device, fixed, pool) for device in request.devices)
-    complete = facts.weights_known and pool is not None
+    complete = facts.weights_known and pool is not None and not request.draft_unknown
     return Plan(
         fits=verdict(ledgers, reasons, complete=complete),
         refusals=reasons,
@@ -62,7 +67,7 @@ def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
     request, facts = start.request, start.facts
     ranks = len(request.devices)
     weights = (_weights(request, facts, ranks),) if facts.weights_known else ()
-    draft = (Line("draft weights", request.draft.bytes_of(("body", "head", "embedding"))),) if request.draft else ()
+    draft = (_draft_weights(request, request.draft, ranks),) if request.draft else ()
     if request.device_kind == "cpu":
         worker, servers = _CPU_WORKER, _CPU_SERVERS
         return (
@@ -85,12 +90,29 @@ def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
 
 def _weights(request: PlanRequest, facts: ModelFacts, ranks: int) -> Line:
     """Exact on one rank; on several some tensors are whole on each, which the error covers."""
-    size = facts.bytes_of(loaded_roles(request, facts))
-    if ranks <= 1:
-        return Line(_WEIGHTS, size)
-    whole_everywhere = facts.bytes_of(("vision",)) if "vision" in loaded_roles(request, facts) else 0
+    roles = loaded_roles(request, facts)
+    size, stored = loaded_bytes(request, facts, roles), facts.bytes_of(roles)
+    whole_everywhere = loaded_bytes(request, facts, ("vision",)) if "vision" in roles and ranks > 1 else 0
     share = (size - whole_everywhere) // ranks + whole_everywhere
-    return Line(_WEIGHTS, share, "modelled", share // 50)
+    if ranks <= 1 and size == stored:
+        return Line(_WEIGHTS, size)
+    return Line(_WEIGHTS, share, "modelled", share // _WEIGHTS_ERROR)
+
+
+def _draft_weights(request: PlanRequest, draft: ModelFacts, ranks: int) -> Line:
+    size = loaded_bytes(request, draft, ("body", "head", "embedding")) // ranks
+    return Line("draft weights", size, "modelled", size // _WEIGHTS_ERROR)
+
+
+def loaded_bytes(request: PlanRequest, facts: ModelFacts, roles: Iterable[TensorRole]) -> int:
+    """Bytes after loading: an unquantized checkpoint is cast to the type it runs in, a quantized one is kept."""
+    target, wanted = dtype_bytes(activation_dtype(request, facts)), frozenset(roles)
+    cast = target if facts.quantization is None else None
+    return sum(
+        group.elements * cast if cast and group.type in _CAST_TYPES else group.bytes
+        for group in facts.tensors
+        if group.role in wanted
+    )
 
 
 def _activation(start: VllmStart) -> Line:

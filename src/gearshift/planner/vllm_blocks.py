@@ -26,7 +26,8 @@ class BlockLayout:
     """How one model's caches share a pool of block ids on one GPU. Every id costs ``bytes_per_block``."""
 
     block_size: int  # tokens
-    page_bytes: int  # one layer's share of a block
+    page_bytes: int  # one layer's share of a block, the widest where layers differ
+    bytes_per_block: int  # what one block id costs over all layers of a group
     group_size: int  # layers (padded) in every group
     full_groups: int
     sliding_groups: int
@@ -38,10 +39,6 @@ class BlockLayout:
     state_bytes: int  # one layer's recurrent state before padding; 0 without
     exact: bool
     notes: tuple[str, ...] = ()
-
-    @property
-    def bytes_per_block(self) -> int:
-        return self.group_size * self.page_bytes
 
     @property
     def padding_percent(self) -> float | None:
@@ -62,17 +59,19 @@ def block_layout(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, b
     ranks = max(len(request.devices), 1)
     drafts = facts.mtp_layers if request.built_in_draft else ()
     attention = [layer for layer in (*facts.layers, *drafts) if layer.kv_elements]
-    token_bytes = {layer_token_bytes(layer, request, facts, ranks) for layer in attention}
+    token_bytes = [layer_token_bytes(layer, request, facts, ranks) for layer in attention]
     widest, state = max(token_bytes, default=0), _state_bytes(request, facts, ranks)
     mode = cache_mode(request, facts, rules)
     block = _block_size(request, facts, mode, token_bytes=widest, state_bytes=state)
     buckets = _buckets(facts, drafts)
     group = _group_size([count for count in buckets if count])
     full, sliding, states = (-(-count // group) for count in buckets)
-    reasons = _doubts(request, facts, rules, mixed=len(token_bytes) > 1)
+    page, one_kind = max(block * widest, state), sliding + states == 0
+    reasons = _doubts(request, facts, rules, mixed=len(set(token_bytes)) > 1 and not one_kind)
     return BlockLayout(
         block_size=block,
-        page_bytes=max(block * widest, state),
+        page_bytes=page,
+        bytes_per_block=block * sum(token_bytes) if one_kind else group * page,
         group_size=group,
         full_groups=full,
         sliding_groups=sliding,

@@ -94,7 +94,7 @@ def _calibrated(request: PlanRequest, layout: BlockLayout) -> BlockLayout:
     if measured is None or measured == layout.bytes_per_block:
         return layout
     note = "bytes per block come from an earlier start's log"
-    return replace(layout, page_bytes=measured, group_size=1, exact=False, notes=(*layout.notes, note))
+    return replace(layout, bytes_per_block=measured, exact=False, notes=(*layout.notes, note))
 
 
 def _too_many_sequences(start: VllmStart, figures: PagedKv) -> str | None:
