@@ -90,6 +90,7 @@ def test_a_failed_turn_does_not_end_the_conversation(chat: FakeChat, tmp_path: P
         terminal.wait_for(">>> ")
         terminal.type("again\n")
         terminal.wait_for("3 tokens")
+        terminal.wait_for(">>> ")
         terminal.type("\x04")
         assert terminal.end() == 0
     assert [message["content"] for message in chat.asked[-1]["messages"]] == ["again"]
