@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def flags(wanted: PlanRequest) -> list[str]:
     chosen = ["-c", str(wanted.context), "-np", str(wanted.parallel), "-ub", str(wanted.ubatch)]
     chosen += ["-kvu"] if wanted.unified_kv else []
     chosen += ["-ctk", wanted.kv_dtype, "-ctv", wanted.kv_dtype] if wanted.kv_dtype else []
-    if wanted.speculation:
+    if wanted.built_in_draft:
         chosen += ["--spec-type", "draft-mtp", "--spec-draft-n-max", str(wanted.drafted)]
     return chosen
 
@@ -97,6 +98,19 @@ def test_a_draft_head_adds_rollback_rows_and_a_context_of_its_own(tmp_path: Path
     assert target == pytest.approx(slots(planned).bytes / MIB, abs=0.006)
     assert draft == pytest.approx(slots(planned).draft_bytes / MIB, abs=0.006)
     assert buffers(log, "RS")[0] == pytest.approx(slots(planned).state_bytes / MIB, abs=0.006)
+    computed = line(planned, "draft compute")
+    assert abs(buffers(log, "compute")[-1] - computed.bytes / MIB) <= computed.error_bytes / MIB
+
+
+def test_a_separate_draft_model_has_a_context_of_its_own(tmp_path: Path) -> None:
+    model = tiny_gguf.dense().write(tmp_path / "target.gguf")
+    draft = tiny_gguf.dense().write(tmp_path / "draft.gguf")
+    wanted = replace(request(parallel=1), speculation=Speculation("draft", 2, str(draft)), draft=read_model(draft))
+    log = start_up_log(model, *flags(request(parallel=1)), "--spec-type", "draft-simple", "-md", str(draft))
+    planned = plan(wanted, read_model(model))
+    _, cache = buffers(log, "KV")
+    assert cache == pytest.approx(line(planned, "draft kv cache").bytes / MIB, abs=0.006)
+    assert buffers(log, "model")[-1] == pytest.approx(line(planned, "draft weights").bytes / MIB, abs=0.2)
     computed = line(planned, "draft compute")
     assert abs(buffers(log, "compute")[-1] - computed.bytes / MIB) <= computed.error_bytes / MIB
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gearshift.artifacts.facts import Layer, ModelFacts
+from gearshift.artifacts.facts import Layer, ModelFacts, Recurrent
 from gearshift.domain.variant import Speculation
 from gearshift.planner.ledger import PagedKv, Plan
 from gearshift.planner.planning import plan
@@ -190,6 +190,23 @@ def test_a_refused_dense_model_on_a_cpu_gives_the_engines_figures() -> None:
 
 def test_the_35b_block_is_larger_than_the_27bs() -> None:
     assert layout(request("0.24.0"), qwen35b()).block_size == 2096
+
+
+def test_a_tiny_hybrid_with_a_draft_head_on_a_cpu_meets_our_own_log() -> None:
+    """Own run of 0.32.0: block 1152, padding 7.46 %, 829,440 tokens, 202.50x, prefix caching off."""
+    attention = Layer("full", 2, 64, 64)
+    facts = replace(
+        qwen27b(),
+        layers=(Layer("recurrent"), Layer("recurrent"), Layer("recurrent"), attention) * 2,
+        mtp_layers=(attention,),
+        heads=8,
+        recurrent=Recurrent(4, 2 * 4 * 128 + 8 * 128, 8 * 128 * 128, "float32"),
+    )
+    wanted = request("0.32.0", kv=None, drafted=3, caching=False, context=4096, cpu=True, pool=int(4.0051 * GIB))
+    found = layout(wanted, facts)
+    assert (found.block_size, round(found.padding_percent or 0, 2)) == (1152, 7.46)
+    kv = figures(plan(wanted, facts))
+    assert (kv.blocks, kv.tokens, kv.concurrency) == (2430, 829_440, 202.5)
 
 
 def test_sliding_layers_hold_their_window_and_what_is_in_flight() -> None:
