@@ -585,6 +585,19 @@ preload: [m]
     )
 
 
+def test_what_extends_a_misfit_is_not_blamed_for_it(complaints: Complaints) -> None:
+    variants = """
+        a: 3
+        b: {extends: a}
+        c: {extends: [a]}
+        d: {extends: c}
+        """
+    assert complaints(_models(variants)) == snapshot("""\
+error gearshift.yaml:4: models.m.variants.a: 3 is not a mapping
+error gearshift.yaml:6: models.m.variants.c.extends: ["a"] is not text\
+""")
+
+
 def test_problems_know_their_file_place_line_and_severity(load: Load) -> None:
     with pytest.raises(ConfigError) as caught:
         load(_models("a: {engine: vllm, weights: o/n, contxt: 3}"))

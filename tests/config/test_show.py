@@ -124,3 +124,17 @@ models:
     shown = show(load(text, {"KEY": "abc3", "S": "abc4"}))
     assert "abc" not in shown
     assert shown.count("(redacted)") == 2
+
+
+def test_placeholders_deep_inside_a_value_stay_as_written(load: Load) -> None:
+    text = """\
+engines: {vllm: {path: venv}}
+models:
+  m:
+    variants:
+      v: {engine: vllm, weights: o/n, args: {x: ["${env:S}", "$${y}"], z: {k: "${env:S}"}}}
+      c: {engine: command, command: [sh, -c, "echo $${HOME} ${port} ${env:S}"], memory: 1GiB}
+"""
+    loaded = load(text, {"S": "abc"})
+    assert "abc" not in show(loaded)
+    assert load(show(loaded), {"S": "abc"}).settings == loaded.settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -10,7 +10,18 @@ from pydantic import ValidationError
 from gearshift.config.document import Document
 from gearshift.config.files import Base
 from gearshift.config.keypath import KeyPath
-from gearshift.config.layers import Layer, Merged, Tree, VariantId, all_variants, extends_chain, layers_of, merge
+from gearshift.config.layers import (
+    Layer,
+    Merged,
+    Tree,
+    VariantId,
+    all_variants,
+    extends_chain,
+    layers_of,
+    mapping_at,
+    merge,
+    variant_tree,
+)
 from gearshift.config.loaded import Origin
 from gearshift.config.origins import section_origins, variant_origins
 from gearshift.config.rules import Finding, check_variant
@@ -23,14 +34,14 @@ from gearshift.domain.variant import Variant
 
 @dataclass(slots=True)
 class Assembly:
-    """The variants of one document; ``tree`` is the part of it that fits the schema, placeholders filled.
+    """The variants of one document. ``whole`` is its tree with placeholders filled, ``tree`` the part that is sound.
 
     ``problems`` and ``leaves`` grow as models are assembled.
     """
 
     document: Document
+    whole: Tree
     tree: Tree
-    written: Mapping[KeyPath, str]
     base: Base
     engines: Installations
     problems: list[Problem] = field(default_factory=list)
@@ -38,38 +49,38 @@ class Assembly:
 
     def models(self, file: FileSection) -> dict[str, Model]:
         """Every model with the variants that are sound."""
-        self.leaves.update(section_origins(FileSection, (), self.document, {"defaults", "models"}))
+        self.leaves.update(section_origins(FileSection, (), self.document, self.base, {"defaults", "models"}))
         return {name: self._model(name, section) for name, section in file.models.items()}
 
     def _model(self, name: str, section: ModelSection) -> Model:
         own = {"variants", "sampling", "filters"}
-        self.leaves.update(section_origins(ModelSection, ("models", name), self.document, own))
-        ids = [variant for variant in all_variants(_mapping(self.tree, "models")) if variant[0] == name]
+        self.leaves.update(section_origins(ModelSection, ("models", name), self.document, self.base, own))
+        ids = [variant for variant in all_variants(mapping_at(self.tree, "models")) if variant[0] == name]
         variants = [built for variant in ids if (built := self._variant(variant)) is not None]
         return Model(name, tuple(section.aliases), section.route, tuple(variants))
 
     def _variant(self, variant: VariantId) -> Variant | None:
-        models = _mapping(self.tree, "models")
-        if self._lost_its_base(variant):
-            return None
-        chain = extends_chain(variant, models, self.document)
+        chain = extends_chain(variant, mapping_at(self.whole, "models"), self.document)
         if isinstance(chain, Problem):
             self.problems.append(chain)
             return None
-        layers = layers_of(variant, models, _mapping(self.tree, "defaults"), chain)
+        if any(self._is_pruned(link) for link in (variant, *chain)):
+            return None
+        layers = layers_of(variant, mapping_at(self.tree, "models"), mapping_at(self.tree, "defaults"), chain)
         merged = merge(layers)
         at: KeyPath = ("models", variant[0], "variants", variant[1])
         section = self._section(merged, at)
-        if section is None or not self._sound(section, merged, layers, at):
+        if section is None or not self._is_sound(section, merged, layers, at):
             return None
-        self.leaves.update(variant_origins(at, merged, self.document, self.written, self.base))
+        self.leaves.update(variant_origins(at, merged, self.document, self.base))
         return build_variant(*variant, section, self.base, self.engines)
 
-    def _lost_its_base(self, variant: VariantId) -> bool:
-        """Its `extends` misfitted and was reported: whatever else seems missing would come from there."""
-        own = ("models", variant[0], "variants", variant[1])
-        sound = _mapping(_mapping(_mapping(_mapping(self.tree, "models"), variant[0]), "variants"), variant[1])
-        return self.document.get((*own, "extends")) is not None and sound.get("extends") is None
+    def _is_pruned(self, variant: VariantId) -> bool:
+        """It, or its `extends`, misfitted and was reported: what seems missing now would have come from there."""
+        whole, sound = mapping_at(self.whole, "models"), mapping_at(self.tree, "models")
+        if variant not in all_variants(sound):
+            return True
+        return variant_tree(whole, variant).get("extends") != variant_tree(sound, variant).get("extends")
 
     def _section(self, merged: Merged, at: KeyPath) -> VariantSection | None:
         """The merged tree as a section. Parts that fit alone rarely misfit together; if so the variant is at fault."""
@@ -81,7 +92,7 @@ class Assembly:
                 self.problems.append(self.document.problem(place, f"does not fit what it extends: {detail['msg']}"))
             return None
 
-    def _sound(self, section: VariantSection, merged: Merged, layers: Sequence[Layer], at: KeyPath) -> bool:
+    def _is_sound(self, section: VariantSection, merged: Merged, layers: Sequence[Layer], at: KeyPath) -> bool:
         findings = [*check_variant(section, self.base), *_idle_nulls(merged)]
         for finding in findings:
             if not self._is_echo(finding, merged, layers):
@@ -104,8 +115,3 @@ def _idle_nulls(merged: Merged) -> Iterator[Finding]:
         if path[0] == "args":
             hint = "write true for a flag without a value; null only takes away what extends brought"
             yield Finding(path, f"{path[-1]} has no value and nothing to take away", hint)
-
-
-def _mapping(tree: Tree, key: str) -> Tree:
-    value = tree.get(key)
-    return value if isinstance(value, dict) else {}

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from gearshift.config.document import Document
+from gearshift.config.hints import near
 from gearshift.config.keypath import KeyPath
 from gearshift.config.loaded import OriginKind
-from gearshift.config.shape import near
 from gearshift.domain.errors import Problem
 
 Tree = Mapping[str, object]
@@ -63,7 +63,7 @@ def merge(layers: Sequence[Layer]) -> Merged:
 def layers_of(variant: VariantId, models: Tree, defaults: Tree, chain: Sequence[VariantId]) -> list[Layer]:
     """A variant's layers, lowest first; ``chain`` is what it extends, nearest first."""
     model, _ = variant
-    of_model = {key: value for key, value in _section(models, model).items() if key in _OF_MODEL}
+    of_model = {key: value for key, value in mapping_at(models, model).items() if key in _OF_MODEL}
     return [
         Layer(defaults, ("defaults",), "defaults"),
         Layer(of_model, ("models", model), "model"),
@@ -73,10 +73,10 @@ def layers_of(variant: VariantId, models: Tree, defaults: Tree, chain: Sequence[
 
 
 def extends_chain(variant: VariantId, models: Tree, document: Document) -> list[VariantId] | Problem:
-    """What a variant extends, nearest first, or why that cannot be told."""
+    """What a variant extends, nearest first, or why that cannot be told. ``models`` are those of the whole file."""
     chain: list[VariantId] = []
     current = variant
-    while isinstance(base := _variant_tree(models, current).get("extends"), str):
+    while isinstance(base := variant_tree(models, current).get("extends"), str):
         at = ("models", current[0], "variants", current[1], "extends")
         found = find_variant(base, current[0], models)
         if found is None:
@@ -103,21 +103,23 @@ def all_variants(models: Tree) -> list[VariantId]:
     return [(model, variant) for model in models for variant in _variants(models, model)]
 
 
-def _section(tree: Tree, key: str) -> Tree:
+def mapping_at(tree: Tree, key: str) -> Tree:
+    """The mapping under a key; empty where there is none."""
     value = tree.get(key)
     return cast("Tree", value) if isinstance(value, dict) else {}
 
 
+def variant_tree(models: Tree, variant: VariantId) -> Tree:
+    """A variant's own section; empty where there is none."""
+    return mapping_at(_variants(models, variant[0]), variant[1])
+
+
 def _variants(models: Tree, model: str) -> Tree:
-    return _section(_section(models, model), "variants")
-
-
-def _variant_tree(models: Tree, variant: VariantId) -> Tree:
-    return _section(_variants(models, variant[0]), variant[1])
+    return mapping_at(mapping_at(models, model), "variants")
 
 
 def _variant_layer(layer: VariantId, models: Tree, owner: VariantId) -> Layer:
-    tree = {key: value for key, value in _variant_tree(models, layer).items() if key != "extends"}
+    tree = {key: value for key, value in variant_tree(models, layer).items() if key != "extends"}
     at: KeyPath = ("models", layer[0], "variants", layer[1])
     if layer == owner:
         return Layer(tree, at, "file")
@@ -153,9 +155,9 @@ def _forget(merged: Merged, path: KeyPath) -> None:
 
 
 def _keeps_null(path: KeyPath) -> bool:
-    return path in _NULL_IS_OFF or (path[:2] == ("filters", "force") and len(path) > 2)  # noqa: PLR2004 - a forced null
+    return path in _NULL_IS_OFF or path[:-1] == ("filters", "force")
 
 
 def _is_leaf(path: KeyPath) -> bool:
     """JSON values of flags and request keys are replaced whole, never merged."""
-    return (path[0] in {"args", "sampling"} and len(path) > 1) or (path[:2] == ("filters", "force") and len(path) > 2)  # noqa: PLR2004
+    return path[:-1] in {("args",), ("sampling",), ("filters", "force")}

@@ -37,11 +37,12 @@ def parse_config(text: str, *, file: Path | None, env: Mapping[str, str]) -> Loa
     """
     document = read_document(text, file)
     substitution = Substitution(env, document)
-    tree, misfits = check_shape(document, substitution.apply())
+    whole = substitution.apply()
+    tree, misfits = check_shape(document, whole)
     section = FileSection.model_validate(without_nulls(tree))
     base = Base.of(file, env)
     engines = installations(section.engines, base)
-    assembly = Assembly(document, tree, substitution.written, base, engines)
+    assembly = Assembly(document, whole, tree, base, engines)
     models = assembly.models(section)
     keys, key_problems = _keys(section, KeyReader(document, base, env))
     problems = _in_order(

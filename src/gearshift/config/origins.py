@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -19,27 +19,28 @@ _ENGINE_CHOOSES = frozenset({"context", "kv_dtype", "kv_bytes", "parallel", "max
 _ELSEWHERE = frozenset({"extends"})  # resolved away
 
 _WEIGHTS: frozenset[KeyPath] = frozenset({("weights",), ("speculation", "draft")})
+_HOLD_PATHS = frozenset({"engines", "api_keys"})
 _PATHS: frozenset[KeyPath] = frozenset({("template",), ("engine", "path")})
 
 Leaves = Iterator[tuple[KeyPath, Origin]]
 
 
-def variant_origins(
-    at: KeyPath, merged: Merged, document: Document, written: Mapping[KeyPath, str], base: Base
-) -> Leaves:
-    """Every value of one variant in the order of the schema, defaults included; paths absolute."""
+def variant_origins(at: KeyPath, merged: Merged, document: Document, base: Base) -> Leaves:
+    """Every value of one variant in the order of the schema, defaults included; as written, but for absolute paths."""
     for path, default in _defaults(VariantSection):
         given = [leaf for leaf in merged.sources if leaf[: len(path)] == path]
         for leaf in given:
             layer = merged.sources[leaf]
             source = (*layer.at, *leaf)
-            value = written.get(source, _absolute(leaf, _value(merged.tree, leaf), base))
+            value = _absolute(leaf, document.get(source), base)
             yield (*at, *leaf), Origin(value, layer.kind, document.line_of(source), document.file, layer.base)
         if not given and not _covered(path, merged):
             yield (*at, *path), Origin(default, "engine" if path[0] in _ENGINE_CHOOSES else "default")
 
 
-def section_origins(model: type[FileSection | ModelSection], at: KeyPath, document: Document, skip: set[str]) -> Leaves:
+def section_origins(
+    model: type[FileSection | ModelSection], at: KeyPath, document: Document, base: Base, skip: set[str]
+) -> Leaves:
     """The values of the file's top or of a model itself; ``skip`` names the keys that are resolved elsewhere."""
     for path, default in _defaults(model):
         if path[0] in skip:
@@ -48,7 +49,8 @@ def section_origins(model: type[FileSection | ModelSection], at: KeyPath, docume
         if value is None:
             yield (*at, *path), Origin(default, "default")
         else:
-            yield (*at, *path), Origin(value, "file", document.line_of((*at, *path)), document.file)
+            rooted = _rooted(value, base) if path[0] in _HOLD_PATHS else value
+            yield (*at, *path), Origin(rooted, "file", document.line_of((*at, *path)), document.file)
 
 
 def _defaults(model: type[BaseModel]) -> Iterator[tuple[KeyPath, object]]:
@@ -71,7 +73,8 @@ def _covered(path: KeyPath, merged: Merged) -> bool:
 
 
 def _absolute(path: KeyPath, value: object, base: Base) -> object:
-    if not isinstance(value, str):
+    """A variant's path as an absolute one; one with a placeholder stays as written, for what fills it may be secret."""
+    if not isinstance(value, str) or "${" in value:
         return value
     if path in _WEIGHTS:
         return base.weights(value)
@@ -81,8 +84,14 @@ def _absolute(path: KeyPath, value: object, base: Base) -> object:
     return f"{kind}@{base.path(place)}" if path == ("engine",) and at else value
 
 
-def _value(tree: Mapping[str, object], path: KeyPath) -> object:
-    value: object = tree
-    for part in path:
-        value = value[part] if isinstance(value, dict) else None
-    return value
+def _rooted(value: object, base: Base) -> object:
+    """The same for the paths inside `engines:` and `api_keys:`."""
+    if isinstance(value, list):
+        return [_rooted(item, base) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: str(base.path(item)) if _is_path(key, item) else item for key, item in value.items()}
+
+
+def _is_path(key: str, value: object) -> bool:
+    return key in {"path", "key_file"} and isinstance(value, str) and "${" not in value

@@ -268,4 +268,4 @@ SCHEMA_FILE = Path(__file__).with_name("schema.json")
 def json_schema() -> dict[str, Any]:
     """The JSON schema that editors check a file against; every key is described."""
     schema = FileSection.model_json_schema(mode="validation")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "gearshift.yaml", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "gearshift.yaml"}

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
-from functools import cache
+from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gearshift.config.document import Document
+from gearshift.config.hints import near, schema_keys
 from gearshift.config.keypath import KeyPath, child
-from gearshift.config.schema import FileSection, json_schema
+from gearshift.config.schema import FileSection
 from gearshift.domain.errors import Problem
 
 _ROUNDS = 20  # each removes at least one misfit; a file that needs more is answered with what was found
@@ -52,50 +50,11 @@ def without_nulls(tree: dict[str, object]) -> dict[str, object]:
     return {key: _stripped(value, (key,)) for key, value in tree.items() if value is not None}
 
 
-def schema_keys(path: KeyPath) -> tuple[str, ...]:
-    """The keys that the schema knows inside the section at a path; empty where any key goes."""
-    nodes = [_schema()]
-    for part in path:
-        nodes = [child for node in nodes for child in _children(node, part)]
-    return tuple(
-        dict.fromkeys(key for node in nodes for variant in _expand(node) for key in variant.get("properties", ()))
-    )
-
-
-def near(word: str, known: Iterable[str]) -> str | None:
-    """A "did you mean" for a name that is not known, if one is close."""
-    matches = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"did you mean {matches[0]}?" if matches else None
-
-
 def _stripped(value: object, path: KeyPath) -> object:
     if not isinstance(value, dict):
         return value
     named = path in {("models",), ("groups",)} or (len(path) == _VARIANT_DEPTH - 1 and path[2] == "variants")
     return {key: _stripped(item, (*path, key)) for key, item in value.items() if named or item is not None}
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    return json_schema()
-
-
-def _expand(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if reference := node.get("$ref"):
-        yield from _expand(_schema()["$defs"][reference.rsplit("/", 1)[-1]])
-    for option in node.get("anyOf", ()):
-        yield from _expand(option)
-    yield node
-
-
-def _children(node: dict[str, Any], part: str | int) -> Iterator[dict[str, Any]]:
-    for section in _expand(node):
-        if isinstance(part, int):
-            child = section.get("items")
-        else:
-            child = section.get("properties", {}).get(part, section.get("additionalProperties"))
-        if isinstance(child, dict):
-            yield child
 
 
 def _errors(tree: dict[str, object]) -> list[ErrorDetails]:

@@ -17,11 +17,10 @@ _PLACEHOLDER = re.compile(r"\$?\$\{([^{}]*)\}")
 
 @dataclass(slots=True)
 class Substitution:
-    """A tree with its placeholders filled; ``written`` keeps the text of each string that held one."""
+    """Fills the placeholders of a document; ``problems`` tells which could not be."""
 
     env: Mapping[str, str]
     document: Document
-    written: dict[KeyPath, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def apply(self) -> dict[str, object]:
@@ -36,10 +35,7 @@ class Substitution:
         return self._text(value, path) if isinstance(value, str) and "${" in value else value
 
     def _text(self, text: str, path: KeyPath) -> str:
-        filled = _PLACEHOLDER.sub(lambda match: self._value_of(match, path), text)
-        if filled != text:
-            self.written[path] = text
-        return filled
+        return _PLACEHOLDER.sub(lambda match: self._value_of(match, path), text)
 
     def _value_of(self, match: re.Match[str], path: KeyPath) -> str:
         whole, name = match[0], match[1]

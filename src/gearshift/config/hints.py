@@ -1,0 +1,51 @@
+"""What a misspelt name was probably meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from gearshift.config.keypath import KeyPath
+from gearshift.config.schema import json_schema
+
+_Node = dict[str, Any]  # a part of the JSON schema
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """A "did you mean" for a name that is not known, if one is close."""
+    matches = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {matches[0]}?" if matches else None
+
+
+def schema_keys(path: KeyPath) -> tuple[str, ...]:
+    """The keys that the schema knows inside the section at a path; empty where any key goes."""
+    nodes = [_schema()]
+    for part in path:
+        nodes = [inner for node in nodes for inner in _inside(node, part)]
+    sections = (section for node in nodes for section in _alternatives(node))
+    return tuple(dict.fromkeys(key for section in sections for key in section.get("properties", ())))
+
+
+@cache
+def _schema() -> _Node:
+    return json_schema()
+
+
+def _alternatives(node: _Node) -> Iterator[_Node]:
+    if reference := node.get("$ref"):
+        yield from _alternatives(_schema()["$defs"][reference.rsplit("/", 1)[-1]])
+    for option in node.get("anyOf", ()):
+        yield from _alternatives(option)
+    yield node
+
+
+def _inside(node: _Node, part: str | int) -> Iterator[_Node]:
+    for section in _alternatives(node):
+        if isinstance(part, int):
+            inner = section.get("items")
+        else:
+            inner = section.get("properties", {}).get(part, section.get("additionalProperties"))
+        if isinstance(inner, dict):
+            yield inner
