@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-
 from benchmarks.gateway.client import Connection, request
 
 _HERE = Path(__file__).parent
@@ -175,7 +174,8 @@ def table(result: Mapping[str, Any]) -> str:
             lines.append(f"{case + ' ' + name:<28}{row['p50_ms']:>9.3f}{row['p99_ms']:>9.3f}{added}")
     found = result["streams"]
     lines.append(
-        f"\n{found['count']} streams x {found['events_per_s']:.0f} events/s   us CPU/event   CPU share   client CPU   late ms"
+        f"\n{found['count']} streams x {found['events_per_s']:.0f} events/s   "
+        "us CPU/event   CPU share   client CPU   late ms"
     )
     for name in ("bare", "gateway"):
         row = found[name]

@@ -21,7 +21,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.done: asyncio.Future[None] | None = None
-        self.first: float | None = None
+        self.first = 0.0
         self.last = 0.0
         self.received = 0
 
@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = time.perf_counter()
-        if self.first is None and b"data: {" in data:
+        if not self.first and b"data: {" in data:
             self.first = now
         self.last = now
         self.received += len(data)
@@ -49,9 +49,8 @@ class Connection(asyncio.Protocol):
 
     async def send(self, message: bytes) -> float:
         """Send a request, wait for the end of its answer; seconds to the first event."""
-        self.done, self.first = asyncio.get_running_loop().create_future(), None
+        self.done, self.first = asyncio.get_running_loop().create_future(), 0.0
         sent = time.perf_counter()
         self.transport.write(message)
         await self.done
-        assert self.first is not None
         return self.first - sent

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
 
 import anthropic
 import openai
@@ -15,8 +16,7 @@ from gearshift.domain.settings import ApiKey
 pytestmark = pytest.mark.anyio
 
 TEXT = "t0 t1 t2 t3 "
-USER = {"role": "user", "content": "hi"}
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+PARAMETERS: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 @pytest.fixture
@@ -35,8 +35,6 @@ async def claude(door: Front) -> AsyncIterator[anthropic.AsyncAnthropic]:
 
 def grant_late(door: Front) -> None:
     """The lease comes after some keep-alive comments."""
-    import asyncio
-
     door.broker.open = False
     loop = asyncio.get_running_loop()
 
@@ -128,18 +126,23 @@ async def test_a_failed_load_is_not_retried_by_the_sdk(gpt: openai.AsyncOpenAI, 
     assert len(door.broker.asked) == 1
 
 
-@pytest.mark.parametrize("route", ["chat", "responses"])
-async def test_openai_sees_an_engine_die_mid_stream(gpt: openai.AsyncOpenAI, fake: Engine, route: str) -> None:
+async def test_openai_sees_an_engine_die_in_a_chat_stream(gpt: openai.AsyncOpenAI, fake: Engine) -> None:
     await fake.set(die_mid_stream=3)
+    stream = await gpt.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=True)
     with pytest.raises(openai.APIError, match="went away"):
-        if route == "chat":
-            async for _ in await gpt.chat.completions.create(
-                model="m", messages=[{"role": "user", "content": "hi"}], stream=True
-            ):
-                pass
-        else:
-            async for _ in await gpt.responses.create(model="m", input="hi", stream=True):
-                pass
+        await drain(stream)
+
+
+async def test_openai_sees_an_engine_die_in_a_responses_stream(gpt: openai.AsyncOpenAI, fake: Engine) -> None:
+    await fake.set(die_mid_stream=3)
+    stream = await gpt.responses.create(model="m", input="hi", stream=True)
+    with pytest.raises(openai.APIError, match="went away"):
+        await drain(stream)
+
+
+async def drain(stream: AsyncIterable[object]) -> None:
+    async for _ in stream:
+        pass
 
 
 async def test_anthropic_messages(claude: anthropic.AsyncAnthropic) -> None:
@@ -186,9 +189,8 @@ async def test_anthropic_errors_have_their_classes(claude: anthropic.AsyncAnthro
 
 async def test_anthropic_sees_an_engine_die_mid_stream(claude: anthropic.AsyncAnthropic, fake: Engine) -> None:
     await fake.set(die_mid_stream=3)
+    stream = await claude.messages.create(
+        model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}], stream=True
+    )
     with pytest.raises(anthropic.APIError, match="went away"):
-        async with claude.messages.stream(
-            model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}]
-        ) as stream:
-            async for _ in stream:
-                pass
+        await drain(stream)

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fakes.front import Engine, Front, chat_variant, front
+from fakes.front import Engine, Front, front
 from gearshift.domain.settings import ApiKey
 
 pytestmark = pytest.mark.anyio
@@ -194,7 +194,6 @@ async def test_metrics_never_touch_an_engine_that_is_not_awake(
 
 
 async def test_metrics_do_without_an_engine_that_does_not_answer() -> None:
-    async with front(1, chat_variant()) as door, aiohttp.ClientSession(door.url) as client:
-        async with client.get("/metrics") as response:
-            assert response.status == 200
-            assert "gearshift_engine_running{" not in await response.text()
+    async with front(1) as door, aiohttp.ClientSession() as client, client.get(f"{door.url}/metrics") as response:
+        assert response.status == 200
+        assert "gearshift_engine_running{" not in await response.text()

@@ -16,7 +16,10 @@ from gearshift.gateway.upload import MEMORY_BYTES
 
 BOUNDARY = "bOuNd"
 MODEL = b'--bOuNd\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper\r\n'
-FILE = b'--bOuNd\r\ncontent-disposition: form-data; name="file"; filename="model"\r\nX: y\r\n\r\n\r\n--bOuN\x00\xffd\r\n\r\n'
+FILE = (
+    b'--bOuNd\r\ncontent-disposition: form-data; name="file"; filename="model"\r\n'
+    b"X: y\r\n\r\n\r\n--bOuN\x00\xffd\r\n\r\n"
+)
 EMPTY = b'--bOuNd\r\nContent-Disposition: form-data; name="model"\r\n\r\n\r\n'
 END = b"--bOuNd--\r\n"
 
@@ -76,7 +79,6 @@ def form(*fields: tuple[str, Any]) -> aiohttp.FormData:
 @pytest.mark.parametrize("model_first", [True, False])
 async def test_an_upload_arrives_with_only_its_model_changed(
     client: aiohttp.ClientSession,
-    fake: Engine,
     audio: bytes,
     model_first: bool,  # noqa: FBT001 - a parameter of pytest
 ) -> None:

@@ -7,13 +7,13 @@ import aiohttp
 import pytest
 
 from fakes.broker import upstream_at
-from fakes.front import Engine, Front, chat_variant, front
+from fakes.front import Engine, Front, chat_variant, front, read_cut
 from fakes.serving import until
 
 pytestmark = pytest.mark.anyio
 
-CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-PATHS = {
+CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+PATHS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": CHAT,
     "/v1/completions": {"model": "m", "prompt": "hi"},
     "/v1/responses": {"model": "m", "input": "hi"},
@@ -129,15 +129,6 @@ EVENT_ERRORS = {
 }
 
 
-async def read_broken(response: aiohttp.ClientResponse) -> bytes:
-    """What came before the cut; fails when the end was clean."""
-    got = b""
-    with pytest.raises(aiohttp.ClientPayloadError):
-        while chunk := await response.content.readany():
-            got += chunk
-    return got
-
-
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("fault", ["die_mid_stream", "break_mid_stream"])
 async def test_an_engine_that_dies_mid_stream_is_an_error_event_and_no_clean_end(
@@ -146,7 +137,7 @@ async def test_an_engine_that_dies_mid_stream_is_an_error_event_and_no_clean_end
     await fake.set(**{fault: 3})
     async with client.post(path, json={**PATHS[path], "stream": True}) as response:
         assert response.status == 200
-        got = await read_broken(response)
+        got = await read_cut(response)
     assert got.split(b"\n\n")[-2].startswith(EVENT_ERRORS[path])
     assert b'"src":"gearshift"' in got
     assert b"[DONE]" not in got
@@ -163,16 +154,15 @@ async def test_a_revoked_lease_ends_the_stream_with_its_reason(
     async with client.post("/v1/chat/completions", json={**CHAT, "stream": True}) as response:
         await response.content.readany()
         door.broker.leases[0].taken_back.set_result("the drain deadline of m:v passed")
-        got = await read_broken(response)
+        got = await read_cut(response)
     assert b"the drain deadline of m:v passed" in got
     await until_cancelled(fake)
 
 
 async def test_an_engine_that_is_not_there_is_a_503_of_ours() -> None:
     async with front(1) as door, aiohttp.ClientSession(door.url) as client:
-        async with client.post("/v1/messages", json=PATHS["/v1/messages"]) as response:
-            assert response.status == 503
-            document = await response.json()
+        status, document = await fetch(client, "/v1/messages", PATHS["/v1/messages"])
+    assert status == 503
     assert document["type"] == "error"
     assert document["src"] == "gearshift"
     assert "m:v" in document["error"]["message"]

@@ -30,7 +30,7 @@ from gearshift.gateway.models import model_card, model_list
 from gearshift.gateway.multipart import multipart_payload
 from gearshift.gateway.passthrough import PREFIX, locate
 from gearshift.gateway.payload import JsonPayload, Payload, RawPayload
-from gearshift.gateway.presence import ClientGoneError, until_gone
+from gearshift.gateway.presence import ClientGoneError, Presence, until_gone
 from gearshift.gateway.relay import Relay
 from gearshift.gateway.reply import Reply
 from gearshift.gateway.stamps import Clock, Stamps
@@ -89,9 +89,11 @@ class Gateway:
         except ClientGoneError:
             return
         except GearshiftError as error:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FAREWELL_S):
-                    await reply.fail(error, routes.dialect_of(scope["path"]))
+            await _farewell(reply, error, scope["path"])
+        except Exception:
+            # A defect of ours: the client gets the dialect's 500, the server below logs the traceback.
+            await _farewell(reply, GearshiftError("internal error, see the server's log"), scope["path"])
+            raise
 
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply, settings: Settings) -> None:
         path: str = scope["path"]
@@ -156,8 +158,11 @@ class Gateway:
             if not scope["path"].startswith(PREFIX):
                 raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}")
             route, target = locate(scope, self._desk.broker)
-            lease = await lease_for(self._desk, route, scope["headers"])
+            async with Presence(partial(until_gone, receive), Reply(send, [])):
+                lease = await lease_for(self._desk, route, scope["headers"])
             await bridge(scope, receive, send, self._desk.engines, lease, target)
+        except ClientGoneError:
+            return
         except GearshiftError as error:
             await refuse(scope, send, error)
 
@@ -167,6 +172,12 @@ class Gateway:
         stamps = Stamps(scope["path"], self._desk.clock(), client=client.name)
         relay = Relay(self._desk.engines, scope, operation, reply, Figures(), self._desk.clock)
         return Exchange(self._desk, relay, stamps, target)
+
+
+async def _farewell(reply: Reply, error: GearshiftError, path: str) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_FAREWELL_S):
+            await reply.fail(error, routes.dialect_of(path))
 
 
 def target_of(scope: Scope) -> str:

@@ -128,10 +128,17 @@ async def _parts(body: Pieces) -> AsyncIterator[bytes | memoryview]:
 
 
 def request_headers(headers: Iterable[Header]) -> CIMultiDict[str]:
-    """The client's headers as an engine may see them."""
-    return CIMultiDict(
-        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name not in _NOT_FORWARDED]
-    )
+    """The client's headers as an engine may see them: no secrets, and nothing meant for this hop alone."""
+    kept: CIMultiDict[str] = CIMultiDict()
+    named: list[bytes] = []  # by Connection: RFC 9110, 7.6.1
+    for name, value in headers:
+        if name not in _NOT_FORWARDED:
+            kept.add(name.decode("latin-1"), value.decode("latin-1"))
+        elif name == b"connection":
+            named += value.split(b",")
+    for name in named:
+        kept.popall(name.strip().decode("latin-1"), None)
+    return kept
 
 
 def response_headers(headers: Iterable[Header]) -> list[Header]:

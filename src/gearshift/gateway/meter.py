@@ -134,7 +134,7 @@ class StreamMeter:
     def __init__(
         self, shape: Shape, figures: Figures, clock: Callable[[], float], *, withhold: bool, timings: bool = False
     ) -> None:
-        """``timings``: the engine is llama.cpp, whose own streams tell their counts in ``timings``, not in ``usage``."""
+        """``timings``: the engine is llama.cpp, whose streams tell their counts in ``timings``."""
         self._figures = figures
         self._clock = clock
         self._has_token = _TOKEN[shape].search

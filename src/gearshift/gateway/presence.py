@@ -26,8 +26,8 @@ Watch = Callable[[], Awaitable[None]]
 
 
 async def until_gone(receive: Receive) -> None:
-    """The watch of a request whose body was read already."""
-    while (await receive())["type"] != "http.disconnect":
+    """The watch of a request whose body was read already, or of a websocket that was not accepted yet."""
+    while not (await receive())["type"].endswith(".disconnect"):
         pass
 
 

@@ -55,6 +55,7 @@ _BARE = {
     "/apply-template": _PEEK,
     "/props": _PEEK,
     "/slots": _PEEK,
+    "/v1/audio/voices": _PEEK,
     "/v2/rerank": _PLAIN,
     "/pooling": _PLAIN,
     "/classify": _PLAIN,
