@@ -89,6 +89,11 @@ def test_a_mamba_pattern_of_letters_is_read(facts_of: Any) -> None:
     assert facts.recurrent.state_dtype == "float32"
 
 
+def test_a_layer_with_two_caches_counts_as_two(facts_of: Any) -> None:
+    mamba = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 32}
+    assert kinds(facts_of(architectures=["FalconH1ForCausalLM"], **mamba)) == "fr" * 6
+
+
 def test_latent_attention_keeps_one_compressed_row(facts_of: Any) -> None:
     facts = facts_of(kv_lora_rank=512, qk_rope_head_dim=64, n_routed_experts=16, num_experts_per_tok=2)
     assert facts.layers[0] == Layer("latent", 1, 576, 0)

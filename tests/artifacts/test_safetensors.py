@@ -78,6 +78,23 @@ def test_bytes_are_sorted_by_role_and_type(tmp_path: Path) -> None:
     assert facts.vision
 
 
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("model.embed_tokens_per_layer.weight", "embedding"),
+        ("transformer.wte.weight", "embedding"),
+        ("backbone.embeddings.weight", "embedding"),
+        ("output.weight", "head"),
+        ("model.layers.2.embed_tokens.weight", "mtp"),  # behind the last decoder layer
+        ("model.layers.1.self_attn.output.weight", "body"),
+        ("vision_tower.encoder.layers.9.mlp.fc1.weight", "vision"),
+    ],
+)
+def test_a_tensors_name_tells_its_role(tmp_path: Path, name: str, role: str) -> None:
+    (group,) = model_folder(tmp_path, {name: ("BF16", [8, 8])}).tensors
+    assert group.role == role
+
+
 def test_a_draft_head_tells_its_precision(tmp_path: Path) -> None:
     mtp = model_folder(tmp_path, TENSORS).mtp
     assert mtp is not None

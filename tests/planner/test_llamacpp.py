@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gearshift.artifacts.facts import ModelFacts, MtpFacts, TensorGroup
+from gearshift.artifacts.facts import Layer, ModelFacts, MtpFacts, TensorGroup
 from gearshift.domain.variant import Speculation
 from gearshift.planner.ledger import Plan, SlotKv
 from gearshift.planner.llamacpp_blocks import block_sizes
@@ -273,3 +273,16 @@ def test_weights_that_are_not_at_hand_leave_fit_open() -> None:
     assert planned.fits is None
     assert planned.bytes_by_device is None
     assert slots(request(), dense(4, kv_heads=2, head_dim=64)).bytes_per_token == 4 * 2 * 128 * 2
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(smollm2(), family="falcon-h1"),
+        replace(smollm2(), family="rwkv7", layers=(Layer("recurrent"),) * 30),
+    ],
+)
+def test_a_state_that_is_not_modelled_leaves_the_plan_incomplete(facts: ModelFacts) -> None:
+    planned = plan(request(), facts)
+    assert planned.bytes_by_device is None
+    assert f"the recurrent state of {facts.family} is not modelled" in planned.notes

@@ -24,6 +24,7 @@ _KINDS: dict[str, LayerKind] = {
     "moe": "none",
 }
 _PATTERN_LETTERS: dict[str, LayerKind] = {"M": "recurrent", "*": "full", "-": "none", "E": "none"}
+_BOTH_CACHES = "FalconH1"  # attention and Mamba side by side in every layer
 _MOST_LAYERS = 4096
 _GEMMA3_PERIOD = 6
 
@@ -77,9 +78,11 @@ class HfConfig:
 
 
 def layers_of(config: HfConfig) -> tuple[Layer, ...]:
-    """Every decoder layer in order, the draft head left out."""
+    """Every decoder layer in order, the draft head left out; one that keeps two caches counts as two."""
     full, sliding = _full_layer(config), _sliding_layer(config)
     shapes: dict[LayerKind, Layer] = {"full": full, "sliding": sliding, "recurrent": Layer("recurrent")}
+    if config.family.startswith(_BOTH_CACHES):
+        return (full, Layer("recurrent")) * len(_kinds(config))
     return tuple(shapes.get(kind, Layer("none")) for kind in _kinds(config))
 
 

@@ -18,7 +18,11 @@ from gearshift.artifacts.source import open_source
 
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _ROUTED_EXPERT = re.compile(r"\.experts\.")
-_VISION = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|multi_modal_projector|audio_tower)\.")
+_VISION = re.compile(
+    r"(?:^|\.)(?:visual|vision_tower|vision_model|multi_modal_projector|audio_tower|embed_vision|embed_audio)\."
+)
+_EMBEDDINGS = ("embed_tokens", "tok_embeddings", ".wte.", "embed_in.", "backbone.embeddings.")
+_HEADS = ("lm_head.", "embed_out.")
 
 
 def read_hf_model(folder: Path) -> ModelFacts:
@@ -114,9 +118,9 @@ def _role(name: str, first_draft: int) -> TensorRole:
         return "vision"
     if name.startswith("mtp.") or ".mtp." in name or _is_draft_layer(name, first_draft):
         return "mtp"
-    if "embed_tokens." in name or ".wte." in name:
+    if any(part in name for part in _EMBEDDINGS):
         return "embedding"
-    return "head" if "lm_head." in name else "body"
+    return "head" if any(part in name for part in _HEADS) or name == "output.weight" else "body"
 
 
 def _is_draft_layer(name: str, first_draft: int) -> bool:

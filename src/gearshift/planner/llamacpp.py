@@ -31,6 +31,7 @@ from gearshift.planner.llamacpp_split import HOST, device_shares, place_layers
 from gearshift.planner.request import PlanRequest
 
 _REPACKED_TYPES = frozenset({"Q4_0", "Q4_K", "Q2_K", "IQ4_NL"})  # ggml-cpu/repack.cpp on x86 with AVX2/AVX-512
+_UNMODELLED_STATE = frozenset({"falcon-h1", "deepseek4", "minimax-01"})
 _PROCESS = (50 * MIB, 40 * MIB)  # vocabulary, HTTP server, allocator: 15 to 22 MiB with 49k tokens, measured
 
 
@@ -41,7 +42,8 @@ def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
     planned, host = (_cpu_ledgers if request.device_kind == "cpu" else _gpu_ledgers)(request, facts, cells, sizes)
     ledgers = tuple(_measured(request, ledger) for ledger in planned)
     ledgers = _with_draft_model(request, ledgers, cells)
-    reasons, complete = _refusals(request, facts), facts.weights_known and not request.draft_unknown
+    reasons = _refusals(request, facts)
+    complete = facts.weights_known and not request.draft_unknown and not _has_unmodelled_state(facts)
     return Plan(
         fits=verdict(ledgers, reasons, complete=complete),
         refusals=reasons,
@@ -170,9 +172,15 @@ def _refusals(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
     return ()
 
 
+def _has_unmodelled_state(facts: ModelFacts) -> bool:
+    """Recurrent layers whose state these formulas do not know."""
+    return facts.family in _UNMODELLED_STATE or (facts.count("recurrent") > 0 and facts.recurrent is None)
+
+
 def _notes(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
     partial = request.gpu_layers is not None and request.gpu_layers <= len(facts.layers)
     found = {
+        f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
         "context checkpoints grow with the context in host memory: see -ctxcp and -cram": request.built_in_draft
         and facts.hybrid,
         "layers stay on the host: expect a fraction of the speed": partial and request.device_kind == "cuda",
