@@ -150,6 +150,11 @@ pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
   Value error, User-specified max_model_len (9999) is greater than the derived max_model_len (8192).
     For further information visit https://errors.pydantic.dev/2.12/v/value_error
 """
+SPECULATION = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig
+method
+  Input should be 'ngram', 'medusa' or 'mtp' [type=literal_error, input_value='foo', input_type=str]
+"""
 
 
 @pytest.mark.parametrize(
@@ -162,6 +167,7 @@ pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
             "lower context",
         ),
         (PYDANTIC, "User-specified max_model_len (9999)", "lower context"),
+        (SPECULATION, "Input should be 'ngram'", "speculation"),
         ("api_server.py: error: unrecognized arguments: --swap-space", "--swap-space", "remove from args"),
         (
             "api_server.py: error: argument --kv-cache-dtype: invalid choice: 'nope' (choose from 'auto')",

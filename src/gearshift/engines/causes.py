@@ -55,6 +55,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
         (r"argument (--\S+): (?:invalid|expected)", lambda match: f"correct {match[1]} in args"),
         (r"Synthetic acceptance not supported with CPU", "remove rejection_sample_method from speculative-config"),
         (r"size of tensor|shape mismatch|shapes? cannot be", "the draft weights belong to another checkpoint"),
+        (r"^(?:Input should be|Extra inputs)", "correct the value or the key in args or speculation"),
         (r"Could not find nvcc|CUDA_HOME.*not set|nvcc: not found", "set CUDA_HOME to the CUDA toolkit's folder"),
         # llama.cpp
         (

@@ -20,6 +20,9 @@ _RANK = re.compile(r"TP(\d+)")
 _PERCENT = re.compile(r"(\d{1,3})% ?(?:Completed|\|)")
 _FLOAT = re.compile(rf"(-?{NUMBER}) GiB")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Exit)): ?(?P<text>.*)")
+_REASON = re.compile(
+    r" +(?:Value error, |(?=Input should be|Extra inputs))(.*?)(?: \[type=.*)?$"
+)  # below pydantic's head
 _ARGPARSE = re.compile(r"[\w.\- ]+: error: (.*)")
 _DIED = re.compile(r"Worker proc \S+ died unexpectedly \(exit code: (-?\d+)\)")
 _ABORT = re.compile(
@@ -129,8 +132,8 @@ def _failure(fold: VllmLog, process: str | None, message: str, line: str) -> Vll
         return fold.failed(bad[1], line, tentative=False)
     if (in_engine or not fold.report.ready) and _EXCEPTION.match(message):
         return fold.failed(message, line, tentative=not in_engine)
-    if fold.tentative and message.lstrip().startswith("Value error, "):  # pydantic's reason, indented below its head
-        return fold.failed(message.strip().removeprefix("Value error, "), line, tentative=True)
+    if fold.tentative and (reason := _REASON.match(message)):
+        return fold.failed(reason[1], line, tentative=True)
     return fold
 
 
@@ -160,10 +163,10 @@ def _pool(fold: VllmLog, rank: str, message: str) -> VllmLog:
     size = _pool_bytes(message)
     if size is None:
         return fold
+    size = fold.asked_pool or size
     again = fold.report.figures.kv_tokens is not None and rank in fold.pools  # another start in the same file
     pools = {**({} if again else fold.pools), rank: size}
-    smallest = fold.asked_pool if fold.asked_pool is not None else min(pools.values())
-    return _buffers(replace(fold, pools=pools).known(kv_pool_bytes=smallest)).at("allocating the cache")
+    return _buffers(replace(fold, pools=pools).known(kv_pool_bytes=min(pools.values()))).at("allocating the cache")
 
 
 def _pool_bytes(message: str) -> int | None:
