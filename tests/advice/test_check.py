@@ -141,7 +141,12 @@ def test_gpus_that_this_box_lacks_are_warned_of() -> None:
         ]
 
     one = Device("GPU-aa", 0, "RTX 3090", 24)
-    assert said(one) == snapshot(['gearshift.yaml:1: models.m.variants.a.gpus: GPU 1 is not on this box (0: RTX 3090)', 'gearshift.yaml:1: models.m.variants.a.gpus: GPU GPU-ff is not on this box (0: RTX 3090)'])
+    assert said(one) == snapshot(
+        [
+            "gearshift.yaml:1: models.m.variants.a.gpus: GPU 1 is not on this box (0: RTX 3090)",
+            "gearshift.yaml:1: models.m.variants.a.gpus: GPU GPU-ff is not on this box (0: RTX 3090)",
+        ]
+    )
     assert said(one, Device("GPU-ff", 1, "RTX 3090", 24)) == []
     assert "(it has none)" in said(Device("cpu", None, "host", 24))[0]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from gearshift.advice.importers import import_ini_presets
@@ -83,16 +85,16 @@ preload: [my model]
 
 def test_what_comes_out_of_it_loads() -> None:
     text = import_ini_presets(_PRESETS).text
-    settings = parse_config(text, file=Path("/home/me/gearshift.yaml"), env={}).settings
-    hub = settings.variants()["ggml-org/gemma-3-4b-it-GGUF:Q8_0:main"]
+    loaded = parse_config(text, file=Path("/home/me/gearshift.yaml"), env={}).settings
+    hub = loaded.variants()["ggml-org/gemma-3-4b-it-GGUF:Q8_0:main"]
     assert (hub.weights, hub.context) == ("ggml-org/gemma-3-4b-it-GGUF:Q8_0", 4096)
-    own = settings.variants()["my model:main"]
+    own = loaded.variants()["my model:main"]
     assert own.weights == "/home/me/models/my.gguf"
     assert own.speculation == Speculation("mtp", 2)
     assert own.kv_dtype == "q8_0"
     assert own.args["jinja"] is False
     assert own.timing.stop_grace_s == 20.0
-    assert settings.preload == ("my model:main",)
+    assert loaded.preload == ("my model:main",)
 
 
 def test_what_stands_above_every_section_is_named_as_lost() -> None:
@@ -117,3 +119,19 @@ def test_what_is_no_ini_file_is_refused_with_its_line(text: str, said: str) -> N
     with pytest.raises(ConfigError) as caught:
         import_ini_presets(text, file=Path("presets.ini"))
     assert str(caught.value) == said
+
+
+_words = st.sampled_from(
+    ["*", "m", "model", "c", "ctx-size", "0", "true", "off", "=", "[", "]", ";", "#", "/x.gguf", "ngl"]
+)
+
+
+@given(st.lists(_words | st.sampled_from([" ", "\n", " = "]), max_size=30).map("".join))
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_imported_or_refused(text: str) -> None:
+    try:
+        imported = import_ini_presets(text)
+    except ConfigError as error:
+        assert error.problems[0].line  # noqa: PT017 - either outcome is right, each has its own claim
+    else:
+        assert imported.text.startswith("# Imported from llama-server presets.")

@@ -271,6 +271,12 @@ def test_a_command_line_that_is_not_understood_in_full_stays_a_command() -> None
     assert variant.command == ("llama-server", "-m", "/x.gguf", "--port", "${port}", "stray", "words")
 
 
+def test_an_engine_that_is_told_its_port_by_a_variable_stays_a_command() -> None:
+    variant = _variant("llama-server -m /x.gguf", env=["LLAMA_ARG_PORT=${PORT}"])
+    assert variant.engine.kind == "command"
+    assert variant.env == {"LLAMA_ARG_PORT": "${port}"}
+
+
 def test_a_visible_subset_of_cards_is_translated_through_the_device_list() -> None:
     variant = _variant("llama-server -m /x.gguf --device CUDA1 --port ${PORT}", env=["CUDA_VISIBLE_DEVICES=2,3", "A=b"])
     assert variant.gpus == (3,)

@@ -121,8 +121,10 @@ models:
     variants:
       v: {engine: vllm, weights: o/n, args: {hf-token: abc1}, env: {MY_API_KEY: abc2, A: "${env:S}"}}
 """
-    shown = show(load(text, {"KEY": "abc3", "S": "abc4"}))
+    loaded = load(text, {"KEY": "abc3", "S": "abc4"})
+    shown = show(loaded)
     assert "abc" not in shown
+    assert "abc" not in str(loaded.origins)
     assert shown.count("(redacted)") == 2
 
 

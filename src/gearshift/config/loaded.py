@@ -18,7 +18,7 @@ OriginKind = Literal["file", "defaults", "model", "extends", "default", "engine"
 class Origin:
     """Where a resolved value came from. ``engine``: nobody set it, the engine chooses."""
 
-    value: object  # as the file would say it; placeholders unfilled, so that no secret is in it
+    value: object  # as the file says it, placeholders unfilled, secrets redacted
     kind: OriginKind
     line: int | None = None
     file: Path | None = None

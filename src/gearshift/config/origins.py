@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,17 +23,24 @@ _WEIGHTS: frozenset[KeyPath] = frozenset({("weights",), ("speculation", "draft")
 _HOLD_PATHS = frozenset({"engines", "api_keys"})
 _PATHS: frozenset[KeyPath] = frozenset({("template",), ("engine", "path")})
 
+REDACTED = "(redacted)"
+_SECRET = re.compile(r"(^|[-_])(api[-_]?key|keys?|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+
 Leaves = Iterator[tuple[KeyPath, Origin]]
 
 
 def variant_origins(at: KeyPath, merged: Merged, document: Document, base: Base) -> Leaves:
-    """Every value of one variant in the order of the schema, defaults included; as written, but for absolute paths."""
+    """Every value of one variant in the order of the schema, defaults included.
+
+    Values are as written, but for absolute paths and for secrets, which are left out.
+    """
     for path, default in _defaults(VariantSection):
         given = [leaf for leaf in merged.sources if leaf[: len(path)] == path]
         for leaf in given:
             layer = merged.sources[leaf]
             source = (*layer.at, *leaf)
-            value = _absolute(leaf, document.get(source), base)
+            written = document.get(source)
+            value = REDACTED if _is_secret(leaf, written) else _absolute(leaf, written, base)
             yield (*at, *leaf), Origin(value, layer.kind, document.line_of(source), document.file, layer.base)
         if not given and not _covered(path, merged):
             yield (*at, *path), Origin(default, "engine" if path[0] in _ENGINE_CHOOSES else "default")
@@ -70,6 +78,11 @@ def _defaults(model: type[BaseModel]) -> Iterator[tuple[KeyPath, object]]:
 def _covered(path: KeyPath, merged: Merged) -> bool:
     """A short form (`idle`, `probe`) stands above the leaf."""
     return any(path[: len(leaf)] == leaf for leaf in merged.sources)
+
+
+def _is_secret(path: KeyPath, value: object) -> bool:
+    """A flag or variable named like a secret, unless it only says where the secret is."""
+    return path[0] in {"args", "env"} and _SECRET.search(str(path[-1])) is not None and "${env:" not in str(value)
 
 
 def _absolute(path: KeyPath, value: object, base: Base) -> object:

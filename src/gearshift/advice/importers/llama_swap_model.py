@@ -73,7 +73,7 @@ class TheirModel:
     def _native(self, line: CommandLine) -> dict[str, object] | None:
         """None when something in it needs a shell's or a fixed port's help, so that the command is kept as it is."""
         draft = native_variant(line.kind, line.flags)
-        if "weights" not in draft.fields or line.stray or "${port}" in flow(draft.fields):
+        if "weights" not in draft.fields or line.stray or "${port}" in flow([draft.fields, line.env]):
             self.notes.append("its command line was not understood in full, so it is kept as a command")
             return None
         self.notes += draft.notes
