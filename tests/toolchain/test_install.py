@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import sys
 import tarfile
+import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from gearshift.domain.paths import Paths
 from gearshift.domain.variant import EngineRef
 from gearshift.toolchain import Plan, Progress, Step, Toolchain
 from gearshift.toolchain.build_llamacpp import cpu_key
-from gearshift.toolchain.run import run_plan
+from gearshift.toolchain.run import exclusive, run_plan
 
 Script = Callable[[Path, str], Path]
 Binary = Callable[[Path, str], Path]
@@ -233,6 +236,51 @@ def test_a_program_that_is_not_there_fails_its_step(tmp_path: Path, env: dict[st
     plan = Plan(tmp_path, (Step("run it", ("no-such-program",)),), 0, ())
     with pytest.raises(GearshiftError, match=r"\[1/1\] run it failed with exit code 127"):
         run_plan(plan, env, tmp_path / "log", lambda _: None)
+
+
+def test_an_interruption_ends_the_whole_command(tmp_path: Path, env: dict[str, str]) -> None:
+    step = Step("compile", ("sh", "-c", "echo Building; sleep 61733 & wait"))
+
+    def interrupt(progress: Progress) -> None:
+        if progress.message:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(Plan(tmp_path, (step,), 0, ()), env, tmp_path / "log", interrupt)
+    deadline = time.monotonic() + 10
+    while any("sleep 61733" in line for line in _processes()):
+        assert time.monotonic() < deadline, "the grandchild lives on"
+        time.sleep(0.01)
+
+
+def _processes() -> list[str]:
+    files = Path("/proc").glob("[0-9]*/cmdline")
+    found = []
+    for file in files:
+        with suppress(OSError):
+            found.append(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+    return found
+
+
+def test_a_second_installation_waits_for_the_first_and_says_so(tmp_path: Path) -> None:
+    seen: list[str] = []
+    waiting = threading.Event()
+
+    def told(progress: Progress) -> None:
+        seen.append(progress.title)
+        waiting.set()
+
+    def second() -> None:
+        with exclusive(tmp_path / "lock", told):
+            seen.append("second")
+
+    with exclusive(tmp_path / "lock", lambda _: None):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(10)
+        seen.append("first ends")
+    thread.join(10)
+    assert seen == ["wait for another installation", "first ends", "second"]
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, env: dict[str, str]) -> None:

@@ -34,7 +34,7 @@ AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(target)
 def demo_gguf(paths: Paths, progress: Report) -> Path:
     """SmolLM2-135M-Instruct Q4_1 (Apache-2.0, 98 MB), downloaded once. Raises GearshiftError when it is not whole."""
     target = paths.models / _GGUF
-    with exclusive(paths.cache / "models.lock"):
+    with exclusive(paths.cache / "models.lock", progress):
         if target.exists():
             return target
         run_plan(_download(paths), os.environ, paths.cache / "logs" / "demo-weights.log", progress)
@@ -47,7 +47,7 @@ def demo_hf(paths: Paths, vllm: EngineInstall, progress: Report) -> Path:
     """The same weights as a folder vLLM loads, bf16, made by the engine's own interpreter in about 20 s; once."""
     source = demo_gguf(paths, progress)
     target = paths.models / "SmolLM2-135M-Instruct"
-    with exclusive(paths.cache / "models.lock"):
+    with exclusive(paths.cache / "models.lock", progress):
         if not target.exists():
             plan = _conversion(source, target, Path(vllm.command[0]).with_name("python"))
             run_plan(plan, os.environ, paths.cache / "logs" / "demo-conversion.log", progress)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from fcntl import LOCK_EX, flock
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 from gearshift.domain.errors import GearshiftError
@@ -41,11 +42,15 @@ def require_space(plan: Plan) -> None:
 
 
 @contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
+def exclusive(lock: Path, report: Report) -> Iterator[None]:
     """Hold a lock file, so that two installations do not build into the same folder; waits for the other one."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
-        flock(file, LOCK_EX)  # released when the file is closed, also by a crash
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            report(Progress("wait for another installation"))
+            flock(file, LOCK_EX)  # released when the file is closed, also by a crash
         yield
 
 
@@ -64,33 +69,34 @@ def _run_step(step: Step, title: str, env: Mapping[str, str], log: Path, report:
 def _run(
     argv: Sequence[str], title: str, env: Mapping[str, str], log: Path, report: Report
 ) -> tuple[int, tuple[str, ...]]:
+    """Exit code and last lines of a command; 127 when it cannot be started."""
     tail: deque[str] = deque(maxlen=_TAIL)
     with log.open("a", encoding="utf-8") as file:
         file.write(f"$ {' '.join(argv)}\n")
         try:
-            child = subprocess.Popen(
-                argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
+            with _child(argv, env) as child:
+                for raw in child.stdout or ():
+                    line = raw.decode("utf-8", "replace").rstrip()
+                    file.write(line + "\n")
+                    tail.append(line)
+                    _tell(line, title, report)
         except OSError as error:
             return 127, (str(error),)
-        with _ended(child):
-            for raw in child.stdout or ():
-                line = raw.decode("utf-8", "replace").rstrip()
-                file.write(line + "\n")
-                tail.append(line)
-                _tell(line, title, report)
     return child.returncode, tuple(tail)
 
 
 @contextmanager
-def _ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Wait for the child; an interruption of ours (Ctrl-C) ends it first."""
-    try:
-        with child:
-            yield
-    except BaseException:
-        child.terminate()
-        raise
+def _child(argv: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A command in a session of its own: when ours is interrupted (Ctrl-C), compilers and all end with it."""
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    child = subprocess.Popen(argv, env=env, stdin=null, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True)
+    with child:
+        try:
+            yield child
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGTERM)
+            raise
 
 
 def _tell(line: str, title: str, report: Report) -> None:

@@ -73,7 +73,7 @@ class Toolchain:
 
         Raises GearshiftError naming the step that failed; what was built so far is used by the next attempt.
         """
-        with exclusive(self.paths.cache / "install.lock"):
+        with exclusive(self.paths.cache / "install.lock", progress):
             plan = self._plan(kind, version, accelerator)
             if present := read_record(plan.target):
                 return present
