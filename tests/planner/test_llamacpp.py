@@ -213,6 +213,20 @@ def test_with_partial_offload_the_first_layers_stay_on_the_host() -> None:
     assert "layers stay on the host: expect a fraction of the speed" in planned.notes
 
 
+def test_caches_can_be_kept_on_the_host() -> None:
+    planned = plan(replace(request(mtp=2), caches_on_host=True), qwen27b_gguf())
+    assert on(planned, 0, "kv cache") == on(planned, 0, "recurrent state") == 0.0
+    host = {line.name: mib(line.bytes) for line in planned.host}
+    assert (host["kv cache"], host["draft kv cache"], host["recurrent state"]) == (512.00, 32.00, 448.88)
+
+
+def test_tensors_moved_by_an_override_make_the_weights_an_upper_bound() -> None:
+    planned = plan(replace(request(context=4096), overrides=True), smollm2())
+    weights = planned.ledger[0].lines[0]
+    assert (weights.name, weights.kind, weights.error_bytes) == ("weights", "modelled", weights.bytes)
+    assert any("upper bounds" in note for note in planned.notes)
+
+
 def test_the_output_layer_is_one_more_layer_after_the_last() -> None:
     assert place_layers(32, (1.0,), 20) == (HOST,) * 13 + (0,) * 20
     assert place_layers(2, (1.0,), None) == (0, 0, 0)

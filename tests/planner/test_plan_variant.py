@@ -144,6 +144,13 @@ def test_llama_cpp_flags_are_read_by_any_of_their_names() -> None:
     assert (found.drafted, found.built_in_draft, found.unified_kv) == (4, True, True)
 
 
+def test_a_model_spread_over_a_pipeline_is_not_planned() -> None:
+    wanted = variant("vllm", {"pipeline-parallel-size": 2}, context=8192, parallel=8)
+    planned = plan_variant(wanted, with_weights(qwen27b(), 18 * GIB), GPUS, engine_version="0.30.0")
+    assert planned.bytes_by_device is None
+    assert any("--pipeline-parallel-size" in note for note in planned.notes)
+
+
 def test_tensor_parallel_uses_only_so_many_devices() -> None:
     found = request_for(variant("vllm", {"tensor-parallel-size": 1}), GPUS, engine_version=None)
     assert [device.id for device in found.devices] == ["GPU-a"]

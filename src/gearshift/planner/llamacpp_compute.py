@@ -38,6 +38,8 @@ def batch_of(request: PlanRequest, facts: ModelFacts, cells: Cells) -> Batch:
         and len(request.devices) > 1
         and request.split == "layer"
         and request.gpu_layers is None
+        and not request.overrides
+        and not request.caches_on_host
     )
     sliding = cells.sliding if facts.count("sliding") else 0
     return Batch(micro_batch(request), cells.per_stream + sliding, _PIPELINE_COPIES if pipelined else 1)

@@ -13,7 +13,7 @@ from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict, with_oth
 from gearshift.planner.llamacpp import plan_llamacpp
 from gearshift.planner.llamacpp_fit import longest_slot_context
 from gearshift.planner.request import Calibration, PlanRequest
-from gearshift.planner.variant_request import planned_devices, request_for
+from gearshift.planner.variant_request import planned_devices, request_for, spreads
 from gearshift.planner.vllm import plan_vllm
 from gearshift.planner.vllm_start import resolve
 
@@ -63,6 +63,9 @@ def plan_variant(
         planned = plan(_fitted(request, facts), facts)
     except ValueError as error:
         return Plan(fits=False, refusals=(str(error),), complete=False)
+    if spread_flag := spreads(variant):
+        note = f"--{spread_flag} spreads the model in a way that is not planned"
+        planned = replace(planned, complete=False, fits=None, notes=(*planned.notes, note))
     return _with_totals(planned, calibration) if calibration else planned
 
 

@@ -54,6 +54,8 @@ class PlanRequest:
     dtype: str | None = None  # activations, where the user overrides the model's
     parallel: int | None = None  # slots (llama.cpp), max-num-seqs (vLLM)
     unified_kv: bool | None = None  # llama.cpp -kvu
+    caches_on_host: bool = False  # llama.cpp -nkvo
+    overrides: bool = False  # llama.cpp -ot, -ncmoe and the like: some tensors stay on the host
     full_sliding_cache: bool = False  # llama.cpp --swa-full
     batch: int = 2048  # llama.cpp -b
     ubatch: int = 512  # llama.cpp -ub

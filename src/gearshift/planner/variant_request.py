@@ -12,6 +12,8 @@ from gearshift.domain.variant import ArgValue, Speculation, Variant
 from gearshift.planner.request import Calibration, PlannedDevice, PlanRequest, Split, is_mtp
 
 _SPLITS: dict[str, Split] = {"none": "none", "layer": "layer", "row": "layer", "tensor": "tensor"}
+_OVERRIDES = ("override-tensor", "ot", "n-cpu-moe", "ncmoe", "cpu-moe", "n-cpu-ffn", "ncffn")
+_SPREADING = ("pipeline-parallel-size", "data-parallel-size")
 AUTO_SLOTS = 4  # what our adapter asks llama-server for, as the engine itself would, with one unified cache
 
 
@@ -52,6 +54,12 @@ def planned_devices(variant: Variant, devices: Sequence[Device]) -> tuple[Device
         return tuple(named[gpu] for gpu in variant.gpus if gpu in named)
     gpus = tuple(device for device in devices if device.id != CPU_DEVICE)
     return gpus or tuple(devices)
+
+
+def spreads(variant: Variant) -> str | None:
+    """The flag that spreads a vLLM model over pipeline or data parallel ranks, which this planner does not know."""
+    flags = Flags(variant)
+    return next((name for name in _SPREADING if (flags.number(name) or 1) > 1), None)
 
 
 def request_for(
@@ -115,6 +123,8 @@ def _llamacpp(base: PlanRequest, variant: Variant) -> PlanRequest:
         ),
         parallel=slots,
         unified_kv=slots > 1 if unified is None else unified,
+        caches_on_host=flags.switch("kv-offload") is False,
+        overrides=any(name in variant.args for name in _OVERRIDES),
         full_sliding_cache=flags.switch("swa-full") is True,
         batch=flags.number("batch-size", "b") or base.batch,
         ubatch=flags.number("ubatch-size", "ub") or base.ubatch,
