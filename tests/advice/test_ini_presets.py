@@ -106,13 +106,21 @@ def test_what_stands_above_every_section_is_named_as_lost() -> None:
     [
         (
             "[a]\nx = 1\nx = 2\n",
-            snapshot("presets.ini:3: (file): key 'x' is given twice in [a]"),
+            snapshot("presets.ini:3: [a]: key 'x' is given twice"),
         ),
         (
             "[a]\n[a]\n",
-            snapshot("presets.ini:2: (file): section [a] is given twice"),
+            snapshot("presets.ini:2: [a]: section [a] is given twice"),
         ),
-        ("[a]\n= 3\n", snapshot("presets.ini:2: (file): neither a section nor a key")),
+        (
+            "x\n[a]\ny\n  [b\n= 3\ny\n",
+            snapshot("""\
+presets.ini:4: [a]: neither a section nor a key
+presets.ini:5: [a]: neither a section nor a key
+presets.ini:6: [a]: key 'y' is given twice\
+"""),
+        ),
+        ("[a]\n= 3\n", snapshot("presets.ini:2: [a]: neither a section nor a key")),
     ],
 )
 def test_what_is_no_ini_file_is_refused_with_its_line(text: str, said: str) -> None:

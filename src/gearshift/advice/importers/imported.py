@@ -29,9 +29,18 @@ def imported(source: str, tree: Mapping[str, object], notes: Sequence[str]) -> I
     return Imported("\n".join([*lines, "", yaml_text(dict(tree))]), once)
 
 
-def literal(text: str) -> str:
+def literal_text(text: str) -> str:
     """Text with every `${` of its own made literal, but for our two placeholders."""
     return text.replace("${", "$${").replace("$${env:", "${env:").replace("$${port}", "${port}")
+
+
+def literal(value: object) -> object:
+    """A value with each text in it made literal."""
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [literal(item) for item in value]
+    return literal_text(value) if isinstance(value, str) else value
 
 
 def _comment(note: str) -> str:

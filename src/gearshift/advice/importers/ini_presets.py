@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from gearshift.advice.importers.command_line import CommandLine, add_flag
@@ -14,7 +14,8 @@ from gearshift.engines import packaged_flags
 from gearshift.engines.flags import find_flag
 
 _GLOBAL = "*"
-_HEAD = "\0head"  # keys above the first section: the format's version
+_HEAD = ""  # keys above the first section: the format's version
+_SECTION = re.compile(r"\[([^\]]+)\]")
 _TRUE = frozenset({"true", "on", "yes", "1", "enabled"})
 _FALSE = frozenset({"false", "off", "no", "0", "disabled"})
 _PRESET_KEYS = ("load-on-startup", "stop-timeout", "dedup-cache-models")
@@ -52,7 +53,7 @@ def _variant(name: str, values: Mapping[str, str], notes: list[str]) -> dict[str
         notes.append(f"{name}: llama.cpp has no flag {unknown} that we know of; kept, to be judged by config check")
     if "dedup-cache-models" in values:
         notes.append(f"{name}: dedup-cache-models has no counterpart")
-    fields = {"engine": "llama.cpp", **{key: _literal(value) for key, value in draft.fields.items()}}
+    fields = {"engine": "llama.cpp", **{key: literal(value) for key, value in draft.fields.items()}}
     if seconds := values.get("stop-timeout", ""):
         fields["stop_grace"] = f"{seconds}s" if seconds.isdigit() else "15s"
     return fields
@@ -69,42 +70,33 @@ def _add(line: CommandLine, key: str, value: str) -> None:
         add_flag(line, name, [] if not value or (flag is None and word in _TRUE) else [value])
 
 
-def _literal(value: object) -> object:
-    return literal(value) if isinstance(value, str) else value
-
-
-class _CaseKeepingParser(configparser.RawConfigParser):
-    """Keys as written: the variables among them are in capitals."""
-
-    def optionxform(self, optionstr: str) -> str:
-        return optionstr
-
-
 def _sections(text: str, file: Path | None) -> dict[str, dict[str, str]]:
-    parser = _CaseKeepingParser(
-        delimiters=("=",), comment_prefixes=("#", ";"), allow_no_value=True, default_section="\0unused", strict=True
-    )
-    try:
-        parser.read_string(f"[{_HEAD}]\n{text}")
-    except configparser.Error as error:
-        raise ConfigError((_problem(error, file),)) from None
-    return {name: dict(_items(parser[name])) for name in parser.sections()}
+    """The values of each section; a key without `=` has an empty one. No line is a continuation of the one before."""
+    sections: dict[str, dict[str, str]] = {_HEAD: {}}
+    problems: list[Problem] = []
+    name = _HEAD
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not (entry := line.strip()) or entry[0] in "#;":
+            continue
+        if header := _SECTION.fullmatch(entry):
+            name = header[1]
+            wrong = f"section [{name}] is given twice" if name in sections else None
+            sections.setdefault(name, {})
+        else:
+            wrong = _take(sections[name], entry)
+        if wrong:
+            problems.append(Problem(wrong, f"[{name}]" if name != _HEAD else "(file)", number, file=file))
+    if problems:
+        raise ConfigError(tuple(problems))
+    return sections
 
 
-def _items(section: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    for key, value in section.items():
-        yield key, value or ""
-
-
-def _problem(error: configparser.Error, file: Path | None) -> Problem:
-    """Lines count without the head that was put before the text."""
-    match error:
-        case configparser.DuplicateOptionError():
-            message, line = f"key {error.option!r} is given twice in [{error.section}]", error.lineno
-        case configparser.DuplicateSectionError():
-            message, line = f"section [{error.section}] is given twice", error.lineno
-        case configparser.ParsingError():
-            message, line = "neither a section nor a key", error.errors[0][0]
-        case _:
-            message, line = f"not an INI file: {error}", None
-    return Problem(message, "(file)", line - 1 if line else None, file=file)
+def _take(section: dict[str, str], entry: str) -> str | None:
+    """Add a line's key and value to its section, or say what is wrong with it."""
+    key, _, value = (part.strip() for part in entry.partition("="))
+    if not key or key.startswith("["):
+        return "neither a section nor a key"
+    if key in section:
+        return f"key {key!r} is given twice"
+    section[key] = value
+    return None

@@ -7,7 +7,7 @@ import shlex
 from typing import cast
 
 from gearshift.advice.importers.command_line import CommandLine, read_command_line
-from gearshift.advice.importers.imported import VARIANT, literal
+from gearshift.advice.importers.imported import VARIANT, literal, literal_text
 from gearshift.advice.importers.macros import Macros
 from gearshift.advice.importers.native import native_variant
 from gearshift.config.writing import flow
@@ -85,7 +85,7 @@ class TheirModel:
             self.notes.append("cmdStop: is dropped; the engine's whole process tree is stopped and verified")
         if self._text("checkEndpoint") not in {"", "/health"}:
             self.notes.append("checkEndpoint: is dropped; readiness is the engine's health answer and one token")
-        return cast("dict[str, object]", _literal(fields))
+        return cast("dict[str, object]", literal(fields))
 
     def _visible_gpus(self, line: CommandLine, fields: dict[str, object]) -> dict[str, object]:
         """A CUDA_VISIBLE_DEVICES of plain indices is what `gpus:` says."""
@@ -101,18 +101,18 @@ class TheirModel:
         return {"env": line.env} if line.env else {}
 
     def _command(self, words: list[str]) -> dict[str, object]:
-        variant: dict[str, object] = {"engine": "command", "command": [literal(word) for word in words]}
+        variant: dict[str, object] = {"engine": "command", "command": [literal_text(word) for word in words]}
         if stop := self._words("cmdStop"):
-            variant["stop"] = [literal(word) for word in stop]
+            variant["stop"] = [literal_text(word) for word in stop]
         if env := self._env():
-            variant["env"] = _literal(env)
+            variant["env"] = literal(env)
         proxy = self._text("proxy")
         if proxy and not _OWN_PORT.fullmatch(proxy):
-            variant["upstream"] = literal(proxy)
+            variant["upstream"] = literal_text(proxy)
         check = self._text("checkEndpoint") or "/health"
         variant["probe"] = "none" if check == "none" else f"http:/{check.lstrip('/')}"
         if name := self._text("useModelName"):
-            variant["args"] = {"served-model-name": literal(name)}
+            variant["args"] = {"served-model-name": literal_text(name)}
         self.notes.append(
             "memory: is not declared, so it shares a device with nobody; declare it to keep others beside it"
         )
@@ -145,7 +145,7 @@ class TheirModel:
             )
         if line.kind != "command" and self._text("useModelName"):
             self.notes.append("useModelName: is dropped; the engine is always asked under the name it serves")
-        return {"filters": _literal(edits)} if edits else {}
+        return {"filters": literal(edits)} if edits else {}
 
     def _env(self) -> dict[str, str]:
         given = self.tree.get("env")
@@ -163,12 +163,3 @@ class TheirModel:
         except ValueError as error:
             self.notes.append(f"{key}: cannot be split into words ({error}); split at blanks instead")
             return text.split()
-
-
-def _literal(value: object) -> object:
-    """A tree with every foreign `${` made literal."""
-    if isinstance(value, dict):
-        return {key: _literal(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_literal(item) for item in value]
-    return literal(value) if isinstance(value, str) else value
