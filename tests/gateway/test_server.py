@@ -8,11 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import aiohttp
 import pytest
+import uvicorn
 
-from fakes.front import Engine, Front
-from gearshift.gateway import server
-from gearshift.gateway.server import HEAD_BYTES
+from fakes.broker import FakeBroker, upstream_at
+from fakes.front import Engine, Front, ListSink, chat_variant
+from fakes.serving import bound, until
+from gearshift.domain.settings import Settings
+from gearshift.gateway import create_gateway, server
+from gearshift.gateway.server import HEAD_BYTES, uvicorn_config
 
 pytestmark = pytest.mark.anyio
 
@@ -207,3 +212,19 @@ async def test_an_oversized_body_is_refused_by_its_length_alone(door: Front) -> 
     async with connected(door) as raw:
         raw.writer.write(POST + b"Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n")
         assert (await raw.reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413")
+
+
+async def test_uvicorn_serves_the_config_from_start_to_shutdown(fake: Engine) -> None:
+    listener = bound(None)
+    variant = chat_variant()
+    gateway = create_gateway(FakeBroker(variant, upstream_at(fake.port)), Settings, ListSink())
+    served = uvicorn.Server(uvicorn_config(gateway, Settings()))
+    task = asyncio.create_task(served.serve(sockets=[listener]))
+    await until(lambda: served.started)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/chat/completions"
+    async with aiohttp.ClientSession() as client, client.post(url, json={"messages": []}) as response:
+        assert response.status == 200
+        assert "server" not in response.headers
+    served.should_exit = True
+    await task
+    listener.close()
