@@ -5,8 +5,8 @@
     70  tick                -> stop a
 
 The time comes first. `play` fails when an event has other effects, when a phase in brackets is another one, when the
-scheduler asked to be woken before the time of the next line, and when a second look at the same moment still finds
-something to do.
+scheduler asked to be woken before the time of the next line, or did not ask for a `tick` at its time, and when a second
+look at the same moment still finds something to do.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def play(first: World, script: str, *, then: World | None = None) -> Scheduler:
         now = float(match["at"])
         asked = scheduler.wake_at
         assert asked is None or asked >= now, f"asked to be woken at {asked}, before: {line}"
+        assert match["event"] != "tick" or asked == now, f"asked to be woken at {asked}, not: {line}"
         effects = ", ".join(map(told, scheduler.handle(event(match["event"], then), now)))
         assert effects == (match["effects"] or "").strip(), line
         assert scheduler.handle(Tick(), now) == [], f"not settled after: {line}"

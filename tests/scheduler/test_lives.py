@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gearshift.scheduler import Arrive, Configure, Ready, Scheduler, Start, Stopped
+from gearshift.domain.errors import Failure
+from gearshift.scheduler import Arrive, Configure, Died, Ready, Scheduler, Start, Stop, Stopped
 from gearshift.scheduler.slot import HEALTHY_S, RESTARTS
 from scheduler.scenario import group, play, variant, world
 
@@ -429,6 +430,21 @@ def test_a_death_while_it_drains_for_a_change_does_not_lose_the_waiters_of_the_n
         """,
         then=world(replace(A, launch="new")),
     )
+
+
+def test_not_even_one_death_too_many_loses_the_waiters_of_the_new_launch() -> None:
+    scheduler = play(
+        world(A),
+        """
+        0  arrive 1 a  -> start a
+        1  ready a     -> grant 1
+        2  arrive 2 a
+        """,
+    )
+    scheduler.slots["a"].failures = RESTARTS
+    scheduler.handle(Configure(world(replace(A, launch="new"))), 3)
+    assert scheduler.handle(Died("a", Failure("boom")), 4) == [Stop("a")]
+    assert scheduler.handle(Stopped("a"), 5) == [Start("a")]
 
 
 def test_a_removed_variant_refuses_its_waiters_ends_its_streams_in_peace_and_is_forgotten() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gearshift.scheduler import Arrive, Scheduler, Tick
+from gearshift.scheduler import Arrive, Leave, Scheduler, Stop, Tick
 from scheduler.scenario import group, play, variant, world
 
 A, B, C = variant("a"), variant("b"), variant("c")
@@ -72,7 +72,6 @@ def test_a_variant_over_two_devices_makes_both_tenants_leave_together() -> None:
         8   ready b        -> grant 2
         9   leave 1
         10  arrive 3 both  ->        [a ready, b ready]
-        15  tick
         70  tick           -> stop a  [b draining]
         71  stopped a      ->        [a stopped]
         72  arrive 4 a     ->        [a stopped]
@@ -384,17 +383,16 @@ def test_a_younger_waiter_overtakes_only_where_it_takes_nothing_from_an_older_on
     )
 
 
-def test_a_drain_that_nobody_needs_any_more_is_taken_back() -> None:
+def test_a_drain_that_nobody_needs_any_more_is_taken_back_and_serves_who_came_meanwhile() -> None:
     play(
-        world(A, B),
+        world(variant("a", max_inflight=2), B),
         """
         0   arrive 1 a  -> start a
         1   ready a     -> grant 1
         2   arrive 2 b
         62  tick        ->          [a draining]
         63  arrive 3 a
-        64  leave 2     ->          [a ready]
-        65  leave 1     -> grant 3
+        64  leave 2     -> grant 3  [a ready]
         """,
     )
 
@@ -591,12 +589,13 @@ def test_idle_unload_counts_from_the_end_of_the_last_lease() -> None:
         1   ready a     -> grant 1
         50  leave 1
         70  arrive 2 a  -> grant 2
-        80  leave 2
-        80  tick
         """,
     )
+    scheduler.handle(Tick(), 75)
+    assert scheduler.wake_at is None
+    scheduler.handle(Leave(2), 80)
     assert scheduler.wake_at == 110
-    assert [type(effect).__name__ for effect in scheduler.handle(Tick(), 110)] == ["Stop"]
+    assert scheduler.handle(Tick(), 110) == [Stop("a")]
 
 
 def test_a_request_for_an_unknown_variant_is_refused() -> None:

@@ -110,10 +110,8 @@ class Slot:
 
     @property
     def calm(self) -> bool:
-        """Whether nothing but a lease can change for it without an event of its own: nobody's turn depends on it."""
-        if self.phase in RESTING:
-            return not (self.queue or self.restart or self.stuck)
-        return self.phase is not Phase.DRAINING
+        """Whether no turn hangs on it. Where all are calm, a lease that comes or goes changes nothing but its slot."""
+        return self.phase is not Phase.DRAINING and not (self.phase in RESTING and self.queue)
 
     @property
     def load_estimate_s(self) -> float:
