@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from typing import Any
 
 import aiohttp
@@ -14,7 +15,7 @@ import pytest
 
 from fakes.engine_argv import fake_engine_argv, fake_variant
 from fakes.living import wait_for
-from gearshift.supervisor.ports import PortPicker, port_free
+from gearshift.supervisor.ports import PortPicker
 
 pytestmark = pytest.mark.anyio
 PORTS = PortPicker()
@@ -26,10 +27,21 @@ def engine(**flags: Any) -> Iterator[str]:
     port = PORTS.pick()
     with subprocess.Popen(fake_engine_argv(port, **flags), stdout=subprocess.DEVNULL) as process:
         try:
-            wait_for(lambda: not port_free("127.0.0.1", port))
+            wait_for(lambda: healthy(port))
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()
+
+
+def healthy(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
 
 
 @pytest.fixture

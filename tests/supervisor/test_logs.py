@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.living import wait_for
 from fakes.log_fold import FaultyLog, MarkedLog
 from gearshift.domain.startup import LogFold
 from gearshift.supervisor.launch_log import FILE_BYTES, KEPT_LAUNCHES, LaunchLog, LogFile, new_log_path
@@ -88,11 +87,11 @@ def test_a_faulty_parser_does_not_stop_the_drain(tmp_path: Path) -> None:
     assert (tmp_path / "log").stat().st_size == 400_000
 
 
-def test_a_log_that_is_abandoned_ends_although_the_pipe_is_held(tmp_path: Path) -> None:
+def test_a_closed_log_ends_although_the_pipe_is_held(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     log = LaunchLog(reader, LogFile(tmp_path / "log"), MarkedLog(), lambda: None)
-    log.abandon()
-    wait_for(log.finished.is_set)
+    log.close()
+    assert log.finished.is_set()
     os.close(writer)
 
 

@@ -35,7 +35,7 @@ class Parts:
     grown: asyncio.Event
     client: EngineClient
     memory: MemoryWatch
-    in_flight: Callable[[], int]
+    in_flight: Callable[[], int | None]
     others: Callable[[], Collection[int]]  # processes of other launches of ours
     grew: Callable[[], None]  # the tree has processes that the state file may not know yet
     forget: Callable[[], None]  # the child is gone, verified
@@ -125,7 +125,8 @@ class LocalChild:
         for task in (self._loading, self._watching):
             if task:
                 task.cancel()
-        pids = set(self.pids)
+        tree = self._parts.tree
+        pids = tree.seen | set(tree.pids) if tree else set()
         await self._parts.memory.before_stop(pids)
         end = await self._end(self.spec.stop.grace_s if grace_s is None else grace_s)
         exit_s = time.monotonic() - began
@@ -165,7 +166,7 @@ class LocalChild:
     async def _let_go(self) -> None:
         if self._parts.tree:
             await self._parts.tree.close()
-        self._parts.log.abandon()
+        await asyncio.to_thread(self._parts.log.close)
         self._parts.forget()
 
     # -- sleeping --------------------------------------------------------------------------------------------------

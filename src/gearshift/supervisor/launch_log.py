@@ -23,7 +23,8 @@ KEPT_LAUNCHES = 10
 FILE_BYTES = 64 * 1024**2  # a longer log starts over; the part before is kept once, as ".old"
 TAIL_LINES = 50
 _CHUNK = 64 * 1024
-_LOOK_MS = 500  # how often the drain looks whether it was abandoned
+_LAST_LINE_S = 0.2
+_LOOK_MS = 100  # how often the drain looks whether it was abandoned
 
 
 def variant_folder(logs: Path, variant: str) -> Path:
@@ -113,9 +114,11 @@ class LaunchLog:
         """The last lines, oldest first."""
         return tuple(self._tail.copy())
 
-    def abandon(self) -> None:
-        """Stop reading although somebody still holds the pipe open."""
-        self._abandoned = True
+    def close(self) -> None:
+        """Wait for the last line; give up on a pipe that somebody outside the tree still holds. Blocks, but briefly."""
+        if not self.finished.wait(_LAST_LINE_S):
+            self._abandoned = True
+            self.finished.wait()
 
     def _drain(self) -> None:
         splitter = LineSplitter()

@@ -33,8 +33,8 @@ log = structlog.get_logger(__name__)
 REFRESH_S = 2.0  # how old the state file's view of the trees may be
 
 
-def _none_in_flight(_variant: str) -> int:
-    return 0
+def _unknown(_variant: str) -> int | None:
+    return None
 
 
 class LocalLauncher:
@@ -45,10 +45,10 @@ class LocalLauncher:
         paths: Paths,
         memory: DeviceMemory,
         *,
-        in_flight: Callable[[str], int] = _none_in_flight,
+        in_flight: Callable[[str], int | None] = _unknown,
         memory_deadline_s: float = MEMORY_DEADLINE_S,
     ) -> None:
-        """``in_flight``: requests that a variant serves now, by its id; it tells a hung engine from a busy one.
+        """``in_flight``: requests that a variant serves now, by its id, None = unknown; see `Liveness`.
 
         ``memory_deadline_s`` is how long a stop waits for device memory to come back.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
 import sys
@@ -139,7 +138,10 @@ class Leash:
         if self._listening:
             self._listening.cancel()
             await asyncio.wait([self._listening])
-        elif self._keeper.poll() is None:
+        if self._keeper.poll() is None:
+            await asyncio.to_thread(self._collect)
+        if self._keeper.poll() is None:  # it hangs; its engine goes with it by the parent-death signal
+            self._keeper.kill()
             await asyncio.to_thread(self._collect)
 
 
@@ -152,7 +154,6 @@ def _spawn(control: socket.socket, output: int) -> subprocess.Popen[bytes]:
         stderr=output,
         pass_fds=(control.fileno(),),
         start_new_session=True,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
     )
 
 

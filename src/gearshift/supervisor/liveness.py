@@ -17,8 +17,9 @@ BUSY_CPU_SHARE = 0.02  # an engine that computes feeds its GPU from the CPU; one
 class Liveness:
     """Probes a ready engine until it fails twice in a row.
 
-    An idle engine must be healthy and give a token. One with requests in flight must be healthy; a token is asked of
-    it only when its processes use no CPU time, because behind a long answer the probe would queue and time out.
+    An idle engine must be healthy and give a token. One with requests in flight (or nobody knows: None) must be
+    healthy; a token is asked of it only when its processes use no CPU time, because behind a long answer the probe
+    would queue and time out.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class Liveness:
         timing: Timing,
         client: EngineClient,
         pids: Callable[[], Collection[int]],
-        in_flight: Callable[[], int],
+        in_flight: Callable[[], int | None],
     ) -> None:
         self._timing = timing
         self._client = client
@@ -64,6 +65,6 @@ class Liveness:
     async def _ask(self, *, computing: bool) -> Answer:
         timeout_s = self._timing.probe_timeout_s
         health = await self._client.health(timeout_s)
-        if not health.ok or (self._in_flight() and computing):
+        if not health.ok or (computing and self._in_flight() != 0):
             return health
         return await self._client.probe(timeout_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -52,12 +53,15 @@ class StateFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: tuple[ChildRecord, ...] | None = None
+        self._writing = threading.Lock()  # the refreshing thread and the end of the launcher
 
     def write(self, records: Iterable[ChildRecord]) -> bool:
         """Write if anything changed; False when it could not be."""
         children = tuple(records)
-        if children == self._last:
-            return True
+        with self._writing:
+            return children == self._last or self._write(children)
+
+    def _write(self, children: tuple[ChildRecord, ...]) -> bool:
         document = {
             "version": _VERSION,
             "boot": boot_id(),

@@ -36,6 +36,7 @@ class Tree:
         self._port = spec.endpoint.port
         self._detaches = not spec.owns_process
         self._members: dict[Process, Member] = {}
+        self._seen = {leash.pid}
 
     @classmethod
     async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, output: int) -> Tree:
@@ -43,6 +44,11 @@ class Tree:
         grace_s = min(spec.stop.grace_s, ORPHAN_GRACE_S)
         job = KeeperJob(list(spec.argv), child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
         return cls(await Leash.start(job, output), marker, spec)
+
+    @property
+    def seen(self) -> set[int]:
+        """Every pid that a refresh found in the tree, dead ones too: a driver may still count memory to them."""
+        return set(self._seen)
 
     @property
     def record(self) -> ChildRecord:
@@ -66,11 +72,13 @@ class Tree:
         if keeper := everything.get(self._leash.keeper_pid):
             found.append(keeper)
         self._members = {process: self._members.get(process) or _member(process) for process in found}
+        self._seen |= {process.pid for process in found}
 
     async def end(self, number: int, grace_s: float) -> TreeEnd:
         """Signal the tree, SIGKILL it after the grace, and wait until it is empty."""
         self.refresh()
-        self._leash.stop(number, grace_s)
+        if not self._leash.empty.done():
+            self._leash.stop(number, grace_s)
         try:
             async with asyncio.timeout(grace_s + KILL_S):
                 await asyncio.shield(self._leash.empty)
