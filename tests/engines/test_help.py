@@ -73,7 +73,7 @@ Frontend:
     [
         Flag("ctx-size", aliases=("c",)),
         Flag("flash-attn", aliases=("fa",), choices=("on", "off", "auto")),
-        Flag("rope-scaling", choices=("none", "linear", "yarn"), repeatable=True),
+        Flag("rope-scaling", choices=("none", "linear", "yarn")),
         Flag(
             "kv-offload",
             aliases=("kvo", "nkvo", "no-kv-offload"),

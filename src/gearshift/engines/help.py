@@ -43,7 +43,7 @@ def _llamacpp_flag(head: str, description: str) -> Flag:
         name=name,
         aliases=tuple(alias for alias in plain if alias != name),
         takes_value=bool(hint),
-        repeatable="," in hint,
+        repeatable="," in hint and hint[0] not in "{[",
         choices=_llamacpp_choices(hint, description),
         negations=_llamacpp_negations(dashed),
     )
