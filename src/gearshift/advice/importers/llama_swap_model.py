@@ -55,7 +55,8 @@ class TheirModel:
         section: dict[str, object] = {"aliases": self.aliases} if self.aliases else {}
         section["variants"] = {VARIANT: variant}
         self.notes += [note for key, note in _NOTES.items() if key in self.tree]
-        self.notes += [f"{key}: is not known and was left out" for key in self.tree.keys() - _KNOWN - _NOTES.keys()]
+        strangers = [key for key in self.tree if key not in _KNOWN and key not in _NOTES]
+        self.notes += [f"{key}: is not known and was left out" for key in strangers]
         self.notes += [
             f"${{{name}}} is no macro of the file; it is left as text" for name in sorted(self.macros.unknown)
         ]
@@ -120,12 +121,11 @@ class TheirModel:
 
     def _waits(self) -> dict[str, object]:
         waits: dict[str, object] = {}
-        ttl = self.tree.get("ttl")
-        if isinstance(ttl, int) and ttl >= 0:
+        if (ttl := self._whole("ttl")) is not None:
             waits["idle"] = {"unload_after": f"{ttl}s" if ttl else "off"}
-        if isinstance(grace := self.tree.get("unloadTimeout"), int) and grace > 0:
+        if grace := self._whole("unloadTimeout"):
             waits["stop_grace"] = f"{grace}s"
-        if isinstance(limit := self.tree.get("concurrencyLimit"), int) and limit > 0:
+        if limit := self._whole("concurrencyLimit"):
             waits["queue_limit"] = limit
             self.notes.append("concurrencyLimit: became queue_limit:, which counts waiting requests only")
         return waits
@@ -151,6 +151,11 @@ class TheirModel:
         given = self.tree.get("env")
         pairs = [self.macros.expand(str(entry)).partition("=") for entry in given] if isinstance(given, list) else []
         return {name: value for name, equals, value in pairs if equals}
+
+    def _whole(self, key: str) -> int | None:
+        """A count or seconds; None where there is none, or where it stands for the global setting (-1)."""
+        value = self.tree.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
     def _text(self, key: str) -> str:
         value = self.tree.get(key)
