@@ -63,6 +63,18 @@ async def test_a_killed_keeper_takes_its_tree_along(launcher: LocalLauncher, spe
     assert report.killed
 
 
+async def test_a_keeper_leaves_with_its_tree_and_not_before(launcher: LocalLauncher, spec_of: SpecOf) -> None:
+    """A service manager signals the whole group of a server it stops: the keepers must outlast that."""
+    child = await launcher.launch(spec_of(ignore_sigterm=True, grace_s=0.1))
+    await child.ready()
+    keeper = parents()[child.pids[0]]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(keeper, number)
+    assert child.pids
+    await child.stop()
+    assert alive([keeper]) == []
+
+
 async def test_an_engine_that_hangs_after_ready_is_found(launcher: LocalLauncher, spec_of: SpecOf) -> None:
     child = await launcher.launch(spec_of(hang_after=1, timing=LIVELY))
     await child.ready()
@@ -85,12 +97,14 @@ async def test_one_that_answers_errors_behind_its_health_answer_is_found(
     assert "/v1/chat/completions answered 500" in (await end_of(child)).cause
 
 
+@pytest.mark.parametrize("known", [1, None])
 async def test_an_engine_that_computes_for_a_request_is_not_asked_for_a_token(
-    paths: Paths, memory: FakeMemory, spec_of: SpecOf
+    paths: Paths, memory: FakeMemory, spec_of: SpecOf, known: int | None
 ) -> None:
     """Behind a long answer the probe would queue, time out, and a healthy engine would be restarted."""
-    async with LocalLauncher(paths, memory, in_flight=lambda _: 1) as launcher:
-        child = await launcher.launch(spec_of(hang_after=1, dead_health="500", busy=True, timing=LIVELY))
+    async with LocalLauncher(paths, memory, in_flight=lambda _: known) as launcher:
+        timing = {"probe_every_s": 0.3, "probe_timeout_s": 0.3}
+        child = await launcher.launch(spec_of(hang_after=1, dead_health="500", busy=True, timing=timing))
         await child.ready()
         ended = asyncio.ensure_future(child.ended())
         await _health_checks(child.spec, 4)

@@ -21,7 +21,10 @@ import select
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # as typing has it; importing typing takes longer than the rest of the keeper's start
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 ORPHAN_GRACE_S = 1.0  # for processes that outlive their engine, which was their only reason to be

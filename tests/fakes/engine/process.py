@@ -102,5 +102,5 @@ def die(exit_code: int) -> None:
     sys.stdout.flush()
     if exit_code < 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-exit_code})
-        os.kill(os.getpid(), -exit_code)
+        signal.raise_signal(-exit_code)  # to this thread: one sent to the process would race the exit below
     os._exit(exit_code)
