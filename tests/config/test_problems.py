@@ -103,6 +103,18 @@ def test_aliases_that_multiply_are_refused_before_they_fill_the_memory(complaint
     )
 
 
+def test_aliases_that_nest_without_end_are_refused(complaints: Complaints) -> None:
+    lists = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 2000))]
+    merges = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 2000))]
+    assert complaints("\n".join(lists)) == snapshot(
+        "error gearshift.yaml:1: (file): aliases nest deeper than 40 levels"
+    )
+    assert complaints("\n".join(merges)) == snapshot(
+        "error gearshift.yaml:1: (file): aliases nest deeper than 40 levels"
+    )
+    assert complaints("models: &m {<<: *m}") == snapshot("error gearshift.yaml:1: (file): an alias refers to itself")
+
+
 @pytest.mark.parametrize(
     ("variants", "said"),
     [

@@ -234,9 +234,13 @@ models:
   m:
     variants:
       a: &a {engine: vllm, weights: o/n, args: {x: 1}}
-      b: {<<: *a, args: {y: 2}}
+      b: &b {<<: *a, args: {y: 2}}
+      c: {<<: *b, context: 8K}
+      d: {<<: [{context: 4K}, *b]}
 """
     variants = load(text).settings.variants()
+    assert (variants["m:c"].weights, variants["m:c"].args, variants["m:c"].context) == ("o/n", {"y": 2}, 8192)
+    assert (variants["m:d"].args, variants["m:d"].context) == ({"y": 2}, 4096)
     assert variants["m:b"].weights == "o/n"
     assert variants["m:b"].args == {"y": 2}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -154,11 +155,17 @@ class _Reader:
 
     def _fill(self, tree: dict[str, object], source: yaml.MappingNode, path: KeyPath) -> None:
         """Merge keys give way to the mapping's own keys, and later ones to earlier ones."""
-        for key_node, value_node in source.value:
-            key = str(key_node.value)
-            if key not in tree and not _is_merge(key_node):
-                self.lines[(*path, key)] = key_node.start_mark.line + 1
-                tree[key] = self._value(value_node, (*path, key))
+        inner: list[yaml.MappingNode] = []
+        with self._expanding(source):
+            for key_node, value_node in source.value:
+                line = key_node.start_mark.line + 1
+                if _is_merge(key_node):
+                    inner.extend(self._merge_sources(value_node, path, line))
+                elif isinstance(key_node, yaml.ScalarNode) and (key := str(key_node.value)) not in tree:
+                    self.lines[(*path, key)] = line
+                    tree[key] = self._value(value_node, (*path, key))
+            for mapping in inner:
+                self._fill(tree, mapping, path)
 
     def _value(self, node: yaml.Node, path: KeyPath) -> object:
         self._count(node)
@@ -166,11 +173,20 @@ class _Reader:
             self._report(f"tag {node.tag} is not known", path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
+        with self._expanding(node):
+            return self._collection(node, path)
+
+    @contextmanager
+    def _expanding(self, node: yaml.Node) -> Iterator[None]:
+        """Aliases may make a tree deeper than the text, and endless."""
+        line = node.start_mark.line + 1
         if id(node) in self._open:
-            _refuse("an alias refers to itself", node.start_mark.line + 1, self.file)
+            _refuse("an alias refers to itself", line, self.file)
+        if len(self._open) >= MAX_DEPTH:
+            _refuse(f"aliases nest deeper than {MAX_DEPTH} levels", line, self.file)
         self._open.add(id(node))
         try:
-            return self._collection(node, path)
+            yield
         finally:
             self._open.discard(id(node))
 
