@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.planner.ceiling import Hardware, Workload, cost_ratio, decode_ceiling, experts_touched
+from gearshift.planner.ceiling import (
+    Ceiling,
+    Hardware,
+    Workload,
+    cost_ratio,
+    decode_ceiling,
+    experts_touched,
+    fitted_overhead,
+)
 from gearshift.planner.gpus import GPUS, find_gpu, parse_gpu
 
 STATE = 156_893_184
@@ -110,15 +118,26 @@ LADDER = [
 ]
 
 
+def rung(depth: int, expected: float) -> Ceiling:
+    hardware = Hardware(CARDS["3090"], cards=2)
+    return decode_ceiling(work("int4", "fp8"), hardware, depth=depth, acceptance=even(expected, 3))
+
+
 @pytest.mark.parametrize(("depth", "expected", "ideal", "unexplained", "measured"), LADDER)
 def test_r3_leaves_the_same_unexplained_time_at_every_depth(
     depth: int, expected: float, ideal: float, unexplained: float, measured: float
 ) -> None:
-    bound = decode_ceiling(
-        work("int4", "fp8"), Hardware(CARDS["3090"], cards=2), depth=depth, acceptance=even(expected, 3)
-    )
+    bound = rung(depth, expected)
     assert bound.step_s * 1e3 == pytest.approx(ideal, abs=0.011)
-    assert expected / measured * 1e3 - bound.step_s * 1e3 == pytest.approx(unexplained, abs=0.3)
+    assert bound.unexplained_s(measured) * 1e3 == pytest.approx(unexplained, abs=0.3)
+
+
+def test_one_constant_predicts_the_whole_ladder() -> None:
+    bounds = [rung(depth, expected) for depth, expected, *_ in LADDER]
+    measured = [speed for *_, speed in LADDER]
+    overhead = fitted_overhead(bounds, measured)
+    assert overhead * 1e3 == pytest.approx(26.3, abs=0.2)
+    assert [bound.with_overhead(overhead) for bound in bounds] == pytest.approx(measured, rel=0.055)
 
 
 @pytest.mark.parametrize(("depth", "off", "on"), [(2_000, 5.68, 7.64), (32_000, 5.89, 7.88), (60_000, 6.08, 8.11)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 Term = Literal["weights", "kv", "state", "draft", "compute"]
@@ -73,6 +74,14 @@ class Ceiling:
         }
         return {term: part / self.moved_s for term, part in parts.items()}
 
+    def unexplained_s(self, measured_tok_s: float) -> float:
+        """Seconds of a measured step that no byte accounts for: launches, all-reduces, sampling."""
+        return self.tok_s * self.step_s / measured_tok_s - self.step_s
+
+    def with_overhead(self, overhead_s: float) -> float:
+        """tok/s expected when every step takes ``overhead_s`` more than its bytes."""
+        return self.tok_s * self.step_s / (self.step_s + overhead_s)
+
     def fraction_of(self, measured_tok_s: float) -> float:
         """How much of the ceiling a measured speed reaches."""
         return measured_tok_s / self.tok_s
@@ -116,6 +125,14 @@ def cost_ratio(work: Workload, hardware: Hardware, *, depth: int, drafted: int, 
     """How much longer a step with ``drafted`` tokens takes: the tokens per step that speculation must exceed."""
     with_draft = decode_ceiling(work, hardware, depth=depth, batch=batch, acceptance=(0.0,) * drafted)
     return with_draft.step_s / decode_ceiling(work, hardware, depth=depth, batch=batch).step_s
+
+
+def fitted_overhead(bounds: Sequence[Ceiling], measured_tok_s: Sequence[float]) -> float:
+    """One constant of seconds per step that explains measurements at several depths: the median of what is left.
+
+    Raises ValueError for no measurement, or for as many bounds as there are not.
+    """
+    return median(bound.unexplained_s(measured) for bound, measured in zip(bounds, measured_tok_s, strict=True))
 
 
 def experts_touched(experts: int, used: int, tokens: int) -> float:
