@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gearshift.artifacts.facts import ModelFacts, TensorGroup
 from gearshift.domain.device import Device
@@ -281,3 +283,46 @@ def test_an_unpinned_pool_is_what_the_log_left_within_the_stated_error(
     error = sum(line.error_bytes for line in pinned.ledger[0].lines if line.name in {"libraries", "peak activation"})
     for pool in pools:
         assert abs((planned.kv_bytes or 0) - pool * GIB) <= error
+
+
+FLAGS = st.sampled_from([
+    "max-model-len", "kv-cache-dtype", "kv-cache-memory-bytes", "max-num-seqs", "max-num-batched-tokens", "block-size",
+    "enable-prefix-caching", "gpu-memory-utilization", "speculative-config", "tensor-parallel-size", "mamba-cache-mode",
+    "ctx-size", "parallel", "kv-unified", "split-mode", "tensor-split", "gpu-layers", "ubatch-size", "batch-size",
+    "cache-type-k", "spec-type", "spec-draft-n-max", "swa-full", "dtype", "mamba-ssm-cache-dtype", "n-cpu-moe",
+])  # fmt: skip
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10**6)
+    | st.floats(0, 10)
+    | st.sampled_from(
+        ["auto", "-1", "32k", "fp8", "q8_0", "tensor", "none", "0,0", "1,2", "draft-mtp", "{}", "[]", "x"]
+    )
+)
+MODELS = st.sampled_from([
+    smollm2(), qwen27b(), qwen27b_gguf(), with_weights(qwen27b(), GIB), replace(smollm2(), context_train=None),
+    replace(smollm2(), layers=(), layer_bytes=()), replace(smollm2(), hidden=0, heads=0, ffn=None),
+])  # fmt: skip
+
+
+@given(
+    engine=st.sampled_from(["vllm", "llama.cpp"]),
+    args=st.dictionaries(FLAGS, SCALARS, max_size=6),
+    facts=MODELS,
+    devices=st.sampled_from([[CPU], list(GPUS), list(GPUS[:1])]),
+    context=st.none() | st.integers(1, 10**6),
+    automatic=st.booleans(),
+)
+def test_no_configuration_makes_planning_fail(
+    engine: EngineKind,
+    args: dict[str, ArgValue],
+    facts: ModelFacts,
+    devices: list[Device],
+    context: int | None,
+    automatic: bool,  # noqa: FBT001 - drawn by hypothesis
+) -> None:
+    wanted = variant(engine, args, context=context, kv_bytes="auto" if automatic else None)
+    planned = plan_variant(wanted, facts, devices, engine_version="0.30.0")
+    assert all(line.bytes >= 0 for ledger in planned.ledger for line in ledger.lines)
+    assert planned.fits in {True, False, None}

@@ -36,7 +36,7 @@ class Flags:
         value = self.find(*names)
         try:
             return parse_tokens(value) if isinstance(value, str | int | float) else None
-        except ValueError:
+        except (ValueError, OverflowError):  # .inf is a number in YAML
             return None
 
     def switch(self, name: str) -> bool | None:

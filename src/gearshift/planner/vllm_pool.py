@@ -26,7 +26,7 @@ def pool_figures(layout: BlockLayout, rules: VllmRules, *, context: int, longest
         recommended_bytes=(needed + 1) * per_block,
         exact=layout.exact,
     )
-    if pool is None or not per_block:
+    if pool is None or not per_block or not needed:
         return figures
     concurrency = pool // per_block / needed
     return replace(
