@@ -272,6 +272,19 @@ def test_an_event_told_late_does_not_slip_a_lease_in_after_max_wait() -> None:
     assert scheduler.slots["a"].phase == "draining"
 
 
+def test_who_is_just_leaving_is_told_nothing_any_more_however_late() -> None:
+    scheduler = play(
+        world(variant("a", drain_timeout_s=5), B),
+        """
+        0   arrive 1 a  -> start a
+        1   ready a     -> grant 1
+        2   arrive 2 b
+        62  tick        ->          [a draining]
+        """,
+    )
+    assert scheduler.handle(Leave(1), 67.5) == [Stop("a")]
+
+
 def test_an_idle_resident_makes_room_at_once_but_not_before_min_resident() -> None:
     play(
         world(A, B),

@@ -72,8 +72,7 @@ class Scheduler:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at time ``now`` (seconds, any monotonic origin) and say what has to be done for it."""
-        # What time has made due comes before an event that was delivered late: it must not slip in a lease.
-        effects = self._settle(now) if self.wake_at is not None and self.wake_at <= now else []
+        effects = self._catch_up(event, now)
         served = self._served_by(event)
         effects.extend(self._handlers[type(event)](event, now))
         effects.extend(self._serve(served, now) if served is not None else self._settle(now))
@@ -207,6 +206,13 @@ class Scheduler:
         return []
 
     # -- after every event -----------------------------------------------------------------------------------------
+
+    def _catch_up(self, event: Event, now: float) -> list[Effect]:
+        """Do what time made due before a request's late event: it must not slip in a lease after a drain was due."""
+        if self.wake_at is None or self.wake_at > now or not isinstance(event, Arrive | Leave):
+            return []
+        # Who is about to leave has gone already: nobody is there to be told of a grant or a refusal.
+        return [effect for effect in self._settle(now) if getattr(effect, "ticket", None) != event.ticket]
 
     def _served_by(self, event: Event) -> Slot | None:
         """The only slot that a lease coming or going can change; None where it may be anybody's turn."""
