@@ -50,6 +50,7 @@ class Timing:
     load_timeout_s: float = 600.0
     stall_timeout_s: float | None = 180.0  # no log line and no CPU time for so long while loading
     stop_grace_s: float = 15.0
+    memory_timeout_s: float = 30.0  # a stopped engine's device memory must be back by then
     drain_timeout_s: float | None = None
     max_wait_s: float = 60.0
     min_resident_s: float = 10.0
