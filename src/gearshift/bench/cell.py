@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from gearshift.bench.counters import Acceptance
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample
+from gearshift.bench.soundness import checks, engine_view
 from gearshift.bench.trial import Trial
 from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, token_counts
 from gearshift.stats.estimate import Estimate, estimate, estimate_trials
@@ -50,7 +51,8 @@ class CellResult:
     @property
     def prefill_tok_s(self) -> Estimate | None:
         """Uncached prompt tokens over TTFT. Only for one stream: beside others, TTFT is mostly waiting."""
-        return self.per_request(_prefill_rate) if self.plan.concurrency == 1 else None
+        alone = self.plan.concurrency == 1 and self.plan.rate is None
+        return self.per_request(_prefill_rate) if alone else None
 
     @property
     def output_tok_s(self) -> Estimate | None:
@@ -111,7 +113,9 @@ class CellResult:
             "needle": {"asked": self.needle.asked, "found": self.needle.found} if self.needle else None,
             "tokens": {"usage": usage, "client": ids if ids is not None else self._chunks(), "server": server},
             "chunks": self._chunks(),
+            "engine": engine_view(self.trials).to_json(),
             "client": self._client(),
+            "invariants": [asdict(check) for check in checks(self.plan, self.trials)],
             "valid": self.valid,
             "flags": [flag.name for flag in self.flags],
             "flag_details": {flag.name: flag.detail for flag in self.flags},

@@ -1,0 +1,94 @@
+"""How much traffic can it take? An open loop at rising rates, and the goodput under limits of latency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gearshift.bench.cell import CellResult
+from gearshift.bench.outcome import ExperimentResult, Outcome
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.runner import Runner
+from gearshift.bench.sample import Sample
+
+_GOOD_SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What makes a request a good one; from its planned time, so that waiting to be sent counts."""
+
+    ttft_s: float
+    tpot_s: float | None = None
+
+    def met_by(self, sample: Sample) -> bool:
+        late_s = 0.0 if sample.planned_s is None else max(0.0, sample.started_s - sample.planned_s)
+        if not sample.ok or sample.ttft_s is None or sample.ttft_s + late_s > self.ttft_s:
+            return False
+        return self.tpot_s is None or sample.tpot_s is None or sample.tpot_s <= self.tpot_s
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """One rate: what was offered and the share that met the limits, with its 95 % interval by Wilson's method."""
+
+    rate: float
+    share: float
+    low: float
+    high: float
+
+    @property
+    def holds(self) -> bool:
+        return self.share >= _GOOD_SHARE
+
+
+async def run(
+    runner: Runner, base: CellPlan, limits: Limits, *, first_rate: float, factor: float = 1.5, most: int = 10
+) -> ExperimentResult:
+    """Raise the rate by ``factor`` until too few requests are good, at most ``most`` times.
+
+    The plan's concurrency is only the size of the warm-up: an open loop has no limit of its own.
+    """
+    rates = [first_rate * factor**step for step in range(most)]
+    cells = tuple(replace(base, experiment="saturate", rate=rate, setting=f"{rate:.4g}/s") for rate in rates)
+    plan = ExperimentPlan("saturate", cells)
+
+    async def work() -> None:
+        for index, cell in enumerate(cells):
+            runner.report(index, plan, cell)
+            runner.add(await runner.rig.cell(cell))
+            if not goodput(runner.done[-1], limits).holds:
+                return
+
+    return await runner.keep(plan, work, lambda done: conclude(done, limits))
+
+
+def goodput(cell: CellResult, limits: Limits) -> Goodput:
+    """The share of a cell's requests that met the limits; a failed request did not."""
+    samples = [sample for trial in cell.trials for sample in trial.samples]
+    good = sum(limits.met_by(sample) for sample in samples)
+    low, high = wilson(good, len(samples))
+    return Goodput(cell.plan.rate or 0.0, good / len(samples), low, high)
+
+
+def conclude(cells: Sequence[CellResult], limits: Limits) -> Outcome:
+    """The highest rate that held."""
+    found = [goodput(cell, limits) for cell in cells]
+    held = [item for item in found if item.holds]
+    if not held:
+        words = f"even {found[0].rate:.3g} requests/s met the limits only {found[0].share:.0%} of the time: start lower"
+    elif len(held) == len(found):
+        words = f"{held[-1].rate:.3g} requests/s still held: raise the rate"
+    else:
+        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} within the limits)"
+    rows = [{"rate": item.rate, "share": item.share, "low": item.low, "high": item.high} for item in found]
+    return Outcome(advice=(words,), findings={"goodput": rows})
+
+
+def wilson(good: int, total: int, *, z: float = 1.959964) -> tuple[float, float]:
+    """The 95 % score interval of a share; it behaves at 0 and 1, where the usual one has no width."""
+    share, spread = good / total, z * z / total
+    centre = (share + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,0 +1,142 @@
+"""What does a swap cost? Every ordered pair of variants: drain, stop, memory back, load, first token."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Protocol
+
+from gearshift.bench.bodies import Ask
+from gearshift.bench.client import Client, TargetError
+from gearshift.bench.outcome import Outcome
+from gearshift.bench.target import Target
+from gearshift.domain.records import SwapRecord
+from gearshift.stats.estimate import Estimate, estimate_trials
+
+_PROMPT = "Say ready."
+
+
+class Swapper(Protocol):
+    """The Gearshift behind the URL, through its admin interface."""
+
+    async def load(self, variant: str) -> None:
+        """Make it resident and return when it is ready."""
+        ...
+
+    async def last_swap(self, variant: str) -> SwapRecord | None:
+        """The newest record of this variant becoming resident; None when the server keeps none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SwapTrial:
+    """One swap as its first client saw it, and as the server took it apart."""
+
+    first_token_s: float  # from sending the request that caused the swap
+    phases: SwapRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwapCell:
+    """One ordered pair."""
+
+    origin: str
+    goal: str
+    trials: tuple[SwapTrial, ...]
+
+    @property
+    def first_token_s(self) -> Estimate | None:
+        return estimate_trials([trial.first_token_s for trial in self.trials])
+
+    def phase(self, name: str) -> Estimate | None:
+        """A phase of `SwapRecord`, such as ``load_s``."""
+        return estimate_trials([getattr(trial.phases, name) for trial in self.trials if trial.phases is not None])
+
+    def to_json(self) -> dict[str, object]:
+        """Keys like those of other cells, and the phases."""
+        figures = {name: _json(self.phase(name)) for name in PHASES}
+        return {
+            "setting": f"{self.origin} > {self.goal}",
+            "from": self.origin,
+            "to": self.goal,
+            "trials": len(self.trials),
+            "first_token_s": _json(self.first_token_s),
+            **figures,
+            "valid": bool(self.trials),
+            "flags": ["single_run"] if len(self.trials) == 1 else [],
+        }
+
+
+PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s", "total_s")
+
+
+@dataclass(frozen=True, slots=True)
+class SwapResult:
+    """All pairs."""
+
+    target: Target
+    cells: tuple[SwapCell, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``gearshift bench swap --json``."""
+        return {
+            "experiment": "swap",
+            "target": self.target.to_json(),
+            "cells": [cell.to_json() for cell in self.cells],
+            **conclude(self.cells).to_json(),
+        }
+
+
+def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Every ordered pair, so that each swap starts where the one before ended as often as can be.
+
+    Raises:
+        ValueError: fewer than two variants.
+    """
+    if len(variants) < 2:  # noqa: PLR2004 - a swap has two sides
+        msg = "a swap needs two variants"
+        raise ValueError(msg)
+    left = list(permutations(variants, 2))
+    ordered = [left.pop(0)]
+    while left:
+        follows = next((pair for pair in left if pair[0] == ordered[-1][1]), left[0])
+        left.remove(follows)
+        ordered.append(follows)
+    return tuple(ordered)
+
+
+async def measure(client: Client, swapper: Swapper, origin: str, goal: str, *, trials: int) -> SwapCell:
+    """Load ``origin``, then ask ``goal`` for one token, so many times.
+
+    Raises:
+        TargetError: the request that should have caused the swap failed.
+    """
+    done = []
+    for _ in range(trials):
+        await swapper.load(origin)
+        sample = await client.send(Ask(goal, 1, exact=False).call(_PROMPT), epoch=time.perf_counter())
+        if not sample.ok or sample.ttft_s is None:
+            msg = f"swapping from {origin} to {goal} failed: {sample.error or 'no token came'}"
+            raise TargetError(msg, hint="look at the variant's log")
+        done.append(SwapTrial(sample.ttft_s, await swapper.last_swap(goal)))
+    return SwapCell(origin, goal, tuple(done))
+
+
+def conclude(cells: Sequence[SwapCell]) -> Outcome:
+    """The dearest swap, and what it spends its time on."""
+    timed = [(estimate.median, cell) for cell in cells if (estimate := cell.first_token_s) is not None]
+    if not timed:
+        return Outcome()
+    slowest_s, cell = max(timed, key=lambda found: found[0])
+    phases = {name: found.median for name in PHASES[:-1] if (found := cell.phase(name)) is not None}
+    words = f"the slowest swap is {cell.origin} to {cell.goal}: {slowest_s:.3g} s to the first token"
+    if phases:
+        name, seconds = max(phases.items(), key=lambda item: item[1])
+        words += f", {seconds:.3g} s of it {name.removesuffix('_s')}"
+    return Outcome(advice=(words,))
+
+
+def _json(found: Estimate | None) -> dict[str, float | None] | None:
+    return {"median": found.median, "low": found.low, "high": found.high} if found else None

@@ -1,0 +1,120 @@
+"""The invariants of our own cells: the same that imported files are held to, and the engine's view beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.sample import Sample
+from gearshift.bench.trial import Trial
+from gearshift.bench.validity import isolation, reconciliation, server_first
+from gearshift.stats import invariants
+from gearshift.stats.invariants import Check
+
+_BUCKET_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """Means over the cell's requests by the engine itself; None = it does not say."""
+
+    ttft_s: float | None
+    tpot_s: float | None
+
+    def to_json(self) -> dict[str, float | None]:
+        return {"ttft_s": self.ttft_s, "tpot_s": self.tpot_s}
+
+
+def checks(plan: CellPlan, trials: Sequence[Trial]) -> tuple[Check, ...]:
+    """Every invariant that the cell's data can judge, and those it cannot."""
+    good = [sample for trial in trials for sample in trial.good]
+    limit = None if plan.rate is not None else plan.concurrency
+    rate, e2e_s, tokens_s = _rates(trials)
+    return (
+        invariants.completed_gt_0(len(good)),
+        invariants.in_flight_le_concurrency(max((_most_in_flight(trial) for trial in trials), default=None), limit),
+        invariants.peak_ge_mean(max((_peak(trial) for trial in trials), default=None), tokens_s),
+        _acceptance(trials),
+        reconciliation(trials),
+        server_first(trials),
+        isolation(trials),
+        invariants.little(rate, e2e_s, limit),
+    )
+
+
+def engine_view(trials: Sequence[Trial]) -> EngineView:
+    """From vLLM's histograms, or from llama-server's timings of each answer."""
+    timings = [sample.timings for trial in trials for sample in trial.good if sample.timings is not None]
+    if timings:
+        steps = [found.decode_s / (found.tokens - 1) for found in timings if found.tokens > 1]
+        return EngineView(fmean(found.prompt_s for found in timings), fmean(steps) if steps else None)
+    counted = [trial.counted for trial in trials if trial.counted is not None]
+    ttfts = [found.server_ttft_s for found in counted if found.server_ttft_s is not None]
+    tpots = [found.server_tpot_s for found in counted if found.server_tpot_s is not None]
+    return EngineView(fmean(ttfts) if ttfts else None, fmean(tpots) if tpots else None)
+
+
+def _acceptance(trials: Sequence[Trial]) -> Check:
+    found = [trial.counted.acceptance for trial in trials if trial.counted is not None]
+    known = [acceptance for acceptance in found if acceptance is not None]
+    if not known:
+        return invariants.acceptance_sums_to_length(None, None)
+    last = known[-1]
+    return invariants.acceptance_sums_to_length(last.per_position, last.mean_length)
+
+
+def _rates(trials: Sequence[Trial]) -> tuple[float | None, float | None, float | None]:
+    """Requests a second, mean time to the last token, and tokens a second of the fastest trial."""
+    rates = [len(trial.samples) / trial.wall_s for trial in trials if trial.wall_s]
+    latencies = [sample.e2e_s for trial in trials for sample in trial.good if sample.e2e_s is not None]
+    tokens = [trial.output_tokens / trial.wall_s for trial in trials if trial.output_tokens and trial.wall_s]
+    return (
+        fmean(rates) if rates else None,
+        fmean(latencies) if latencies else None,
+        max(tokens, default=None),
+    )
+
+
+def _most_in_flight(trial: Trial) -> int:
+    """By the stamps themselves; a request that ends where another starts was not beside it."""
+    edges = [(sample.started_s, 1) for sample in trial.samples]
+    edges += [(sample.started_s + sample.ended_s, -1) for sample in trial.samples]
+    running = most = 0
+    for _, step in sorted(edges):
+        running += step
+        most = max(most, running)
+    return most
+
+
+def _peak(trial: Trial) -> float:
+    """Most tokens in any second; a request's tokens are spread evenly between its chunks, so that a chunk is not one.
+
+    For a trial shorter than a second, tokens over its whole time.
+    """
+    moments = sorted(moment for sample in trial.good for moment in _token_moments(sample))
+    if trial.wall_s < _BUCKET_S:
+        return len(moments) / trial.wall_s if trial.wall_s else 0.0
+    most, begin = 0, 0
+    for end, moment in enumerate(moments):
+        while moment - moments[begin] >= _BUCKET_S:
+            begin += 1
+        most = max(most, end - begin + 1)
+    return most / _BUCKET_S
+
+
+def _token_moments(sample: Sample) -> list[float]:
+    tokens, stamps = sample.tokens or 0, sample.chunk_s
+    if len(stamps) < 2 or tokens < 2:  # noqa: PLR2004 - nothing lies between
+        return [sample.started_s + stamp for stamp in stamps[:tokens]]
+    per_gap = (tokens - 1) / (len(stamps) - 1)
+    moments = [sample.started_s + stamps[0]]
+    owed = 0.0
+    for before, after in pairwise(stamps):
+        owed += per_gap
+        count = int(owed + 1e-9)
+        owed -= count
+        moments += [sample.started_s + before + (after - before) * (number + 1) / count for number in range(count)]
+    return moments

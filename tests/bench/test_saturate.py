@@ -1,0 +1,46 @@
+"""An open loop finds the rate a server of known truth can take."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gearshift.bench.experiments import saturate
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.rig import Rig
+from gearshift.bench.runner import Runner
+from gearshift.bench.sample import Sample
+from gearshift.bench.truth import Script, serve
+from gearshift.bench.validity import Limits
+
+
+@pytest.mark.anyio
+async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
+    """One slot of 50 ms a request serves 20 requests a second; 8 hold, 200 queue up far past the limit."""
+    script = Script(ttft_s=0.04, step_s=0.0025, slots=1)
+    base = CellPlan("", depth=48, output=5, requests=24, trials=1)
+    patient = Limits(decode_share=10.0, ttft_share=10.0, cpu=2.0)
+    async with serve(script) as server, Rig(server.url, limits=patient) as rig:
+        result = await saturate.run(Runner(rig), base, saturate.Limits(ttft_s=0.6), first_rate=8.0, factor=25.0)
+    assert [cell.plan.rate for cell in result.cells] == [8.0, 200.0]
+    assert result.outcome.advice[0].startswith("holds 8 requests/s")
+
+
+def sample(ttft_s: float, *, late_s: float = 0.0) -> Sample:
+    return Sample(1.0 + late_s, 2.0, 200, planned_s=1.0, chunk_s=(ttft_s, ttft_s + 1.0))
+
+
+def test_waiting_to_be_sent_counts_against_the_limit() -> None:
+    limits = saturate.Limits(ttft_s=0.5)
+    assert limits.met_by(sample(0.4))
+    assert not limits.met_by(sample(0.4, late_s=0.2))
+    assert not limits.met_by(Sample(0.0, 1.0, 500, error="HTTP 500"))
+
+
+@given(st.integers(1, 500), st.data())
+def test_a_share_lies_within_its_interval(total: int, data: st.DataObject) -> None:
+    good = data.draw(st.integers(0, total))
+    low, high = saturate.wilson(good, total)
+    assert 0 <= low <= good / total + 1e-12
+    assert good / total - 1e-12 <= high <= 1

@@ -1,0 +1,86 @@
+"""Swaps through a fake Gearshift: the client's view and the server's phases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gearshift.bench.client import Client, TargetError
+from gearshift.bench.experiments import swap
+from gearshift.bench.target import Target
+from gearshift.bench.truth import Script, serve
+from gearshift.domain.records import SwapRecord
+
+RECORD = SwapRecord(
+    at=1.0,
+    variant="m:b",
+    stopped=("m:a",),
+    drain_s=0.1,
+    stop_s=0.5,
+    memory_s=0.2,
+    load_s=3.0,
+    probe_s=0.1,
+    overhead_s=0.01,
+    total_s=3.91,
+    cold=True,
+)
+
+
+class RecordedSwapper:
+    """Remembers what was loaded and gives the same phases for every swap."""
+
+    def __init__(self, phases: SwapRecord | None) -> None:
+        self.loaded: list[str] = []
+        self.phases = phases
+
+    async def load(self, variant: str) -> None:
+        self.loaded.append(variant)
+
+    async def last_swap(self, variant: str) -> SwapRecord | None:
+        return None if self.phases is None else replace(self.phases, variant=variant)
+
+
+@pytest.mark.anyio
+async def test_a_swap_is_timed_to_its_first_token_and_taken_apart() -> None:
+    swapper = RecordedSwapper(RECORD)
+    async with serve(Script(ttft_s=0.03)) as server, Client(server.url) as client:
+        cell = await swap.measure(client, swapper, "m:a", "m:b", trials=2)
+    assert swapper.loaded == ["m:a", "m:a"]
+    document = cell.to_json()
+    assert document["setting"] == "m:a > m:b"
+    assert document["load_s"] == {"median": 3.0, "low": 3.0, "high": 3.0}
+    assert cell.first_token_s is not None
+    assert cell.first_token_s.median >= 0.03
+    assert swap.conclude([cell]).advice[0].endswith("3 s of it load")
+
+
+@pytest.mark.anyio
+async def test_a_server_that_keeps_no_record_still_gives_the_clients_time() -> None:
+    async with serve(Script(ttft_s=0.01)) as server, Client(server.url) as client:
+        cell = await swap.measure(client, RecordedSwapper(None), "m:a", "m:b", trials=1)
+    document = swap.SwapResult(Target("http://h", "m"), (cell,)).to_json()
+    assert cell.phase("load_s") is None
+    assert cell.to_json()["flags"] == ["single_run"]
+    assert document["experiment"] == "swap"
+
+
+@pytest.mark.anyio
+async def test_a_swap_that_fails_is_an_error_with_both_names() -> None:
+    async with serve(Script(context=1)) as server, Client(server.url) as client:
+        with pytest.raises(TargetError, match="from m:a to m:b failed"):
+            await swap.measure(client, RecordedSwapper(RECORD), "m:a", "m:b", trials=1)
+
+
+@given(st.lists(st.text("abcdef", min_size=1), unique=True, min_size=2, max_size=5))
+def test_every_ordered_pair_comes_once(variants: list[str]) -> None:
+    found = swap.pairs(variants)
+    assert len(found) == len(set(found)) == len(variants) * (len(variants) - 1)
+
+
+def test_pairs_follow_each_other_where_they_can() -> None:
+    assert swap.pairs(["a", "b"]) == (("a", "b"), ("b", "a"))
+    with pytest.raises(ValueError, match="two variants"):
+        swap.pairs(["a"])
