@@ -35,7 +35,7 @@ def memory() -> FakeMemory:
 
 @pytest.fixture
 async def launcher(paths: Paths, memory: FakeMemory) -> AsyncIterator[LocalLauncher]:
-    async with LocalLauncher(paths, memory, memory_deadline_s=0.3) as launcher:
+    async with LocalLauncher(paths, memory) as launcher:
         yield launcher
 
 
@@ -56,7 +56,9 @@ def spec_of(launcher: LocalLauncher) -> SpecOf:
             log=MarkedLog(),
             probe=Probe(),
             stop=StopRule(grace_s=grace_s),
-            timing=Timing(**{"load_timeout_s": 20.0, "probe_timeout_s": 5.0, **(timing or {})}),
+            timing=Timing(
+                **{"load_timeout_s": 20.0, "probe_timeout_s": 5.0, "memory_timeout_s": 0.3, **(timing or {})}
+            ),
             devices=(GPU,),
         )
         return replace(spec, **known)

@@ -25,7 +25,7 @@ from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path, va
 from gearshift.supervisor.ports import PortPicker
 from gearshift.supervisor.readiness import load_failed
 from gearshift.supervisor.state_file import StateFile, marker_prefix
-from gearshift.supervisor.stopping import MEMORY_DEADLINE_S, MemoryWatch
+from gearshift.supervisor.stopping import MemoryWatch
 from gearshift.supervisor.tree import Tree
 
 log = structlog.get_logger(__name__)
@@ -46,15 +46,10 @@ class LocalLauncher:
         memory: DeviceMemory,
         *,
         in_flight: Callable[[str], int | None] = _unknown,
-        memory_deadline_s: float = MEMORY_DEADLINE_S,
     ) -> None:
-        """``in_flight``: requests that a variant serves now, by its id, None = unknown; see `Liveness`.
-
-        ``memory_deadline_s`` is how long a stop waits for device memory to come back.
-        """
+        """``in_flight``: requests that a variant serves now, by its id, None = unknown; see `Liveness`."""
         self._paths = paths
         self._memory = memory
-        self._memory_deadline_s = memory_deadline_s
         self._in_flight = in_flight
         self._ports = PortPicker()
         self._children: set[LocalChild] = set()
@@ -104,7 +99,7 @@ class LocalLauncher:
         began = time.monotonic()
         self._refuse_taken_port(spec)
         launch_id = uuid.uuid4().hex[:12]
-        memory = MemoryWatch(self._memory, spec.devices, deadline_s=self._memory_deadline_s)
+        memory = MemoryWatch(self._memory, spec.devices, deadline_s=spec.timing.memory_timeout_s)
         await memory.before_launch()
         log_path = new_log_path(self._paths.logs, spec.variant, launch_id)
         reader, writer = os.pipe()

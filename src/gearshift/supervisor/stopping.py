@@ -13,7 +13,6 @@ from gearshift.supervisor import processes
 from gearshift.supervisor.memory_return import MemoryVerdict, memory_returned
 from gearshift.supervisor.ports import port_free
 
-MEMORY_DEADLINE_S = 30.0
 PORT_DEADLINE_S = 10.0
 _FIRST_POLL_S, _SLOWEST_POLL_S = 0.002, 0.1
 
@@ -41,9 +40,7 @@ async def port_problem(endpoint: Endpoint, deadline_s: float = PORT_DEADLINE_S) 
 class MemoryWatch:
     """One launch's devices: read before the launch and before the stop, then awaited."""
 
-    def __init__(
-        self, memory: DeviceMemory, devices: Collection[str], *, deadline_s: float = MEMORY_DEADLINE_S
-    ) -> None:
+    def __init__(self, memory: DeviceMemory, devices: Collection[str], *, deadline_s: float) -> None:
         self._memory = memory
         self._deadline_s = deadline_s
         self._devices = devices
