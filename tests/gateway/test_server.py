@@ -76,6 +76,7 @@ REFUSED = {
     "a null byte in a value": GET + b"X: a\x00b\r\n\r\n",
     "a folded header": GET + b"X: a\r\n b\r\n\r\n",
     "a line that is no request": b"hello\r\n\r\n",
+    "a tunnel": b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 }
 

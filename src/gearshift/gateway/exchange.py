@@ -57,6 +57,7 @@ class Exchange:
         try:
             async with Presence(watch, self.relay.reply):
                 await self._serve(payload, route)
+            self.stamps.outcome = "ok" if self.relay.reply.status < _HTTP_ERROR else "error"
         except ClientGoneError:
             self.stamps.outcome = "client_gone"
             raise
@@ -95,8 +96,9 @@ class Exchange:
             raise engine_gone(variant.id, error, None, begun=self.relay.reply.begun) from error
 
     async def _lease(self, payload: Payload, route: Route) -> Lease:
-        reply = self.relay.reply if payload.streams else None
-        return await lease_for(self.desk, route, self.relay.scope["headers"], reply)
+        # Only where the shape of the stream is known: what answers speech with "stream" sends no events.
+        comments = self.relay.reply if payload.streams and self.relay.operation.shape != "plain" else None
+        return await lease_for(self.desk, route, self.relay.scope["headers"], comments)
 
     def _note(self, lease: Lease) -> None:
         stamps = self.stamps
@@ -105,8 +107,6 @@ class Exchange:
         stamps.dispatched = self.desk.clock()
 
     def _record(self) -> None:
-        if self.stamps.outcome == "ok" and self.relay.reply.status >= _HTTP_ERROR:
-            self.stamps.outcome = "error"
         record = self.stamps.record(self.relay.reply.status, self.relay.figures, self.desk.clock())
         self.desk.tally.request(record)
         self.desk.sink.request(record)

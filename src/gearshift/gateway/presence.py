@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from gearshift.domain.errors import GearshiftError, InterruptedLeaseError
+from gearshift.domain.errors import InterruptedLeaseError
 from gearshift.domain.leasing import Lease
 from gearshift.edge.asgi import Receive
 from gearshift.gateway.reply import Reply
@@ -22,7 +22,7 @@ class ClientGoneError(Exception):
 
 
 Watch = Callable[[], Awaitable[None]]
-"""Returns when the client is gone; a GearshiftError it raises (a body grown too large) ends the request with it."""
+"""Returns when the client is gone; what it raises (a body grown too large) ends the request."""
 
 
 async def until_gone(receive: Receive) -> None:
@@ -87,7 +87,7 @@ class Presence:
     async def _run(self) -> None:
         try:
             await self._watch()
-        except GearshiftError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request cannot go on and must say so
             self._error = error
         if not self._reply.whole:  # the server reports the end of a whole answer as a disconnect too
             self._interruption.fire()

@@ -30,7 +30,7 @@ class Stamps:
     queued_s: float = 0.0
     load_s: float = 0.0
     dispatched: float | None = None
-    outcome: str = "ok"
+    outcome: str = "error"  # until something better is known
 
     def record(self, status: int, figures: Figures, ended: float) -> RequestRecord:
         """What is remembered of the request."""

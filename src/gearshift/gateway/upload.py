@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from gearshift.edge.asgi import Headers, Receive, header
+from gearshift.edge.errors import RefusedError
 from gearshift.gateway.intake import check_encoding, check_length, too_large
 from gearshift.gateway.presence import ClientGoneError
 
@@ -53,7 +54,7 @@ class Upload:
     async def take(self) -> bytes:
         """The next piece as it came from the client, kept for ``read``; b"" at the end.
 
-        Raises ClientGoneError or RefusedError (413).
+        Raises ClientGoneError or RefusedError (413, or 507 when there is no room for it).
         """
         if self._whole:
             return b""
@@ -63,7 +64,11 @@ class Upload:
         piece: bytes = message.get("body", b"")
         if self._size + len(piece) > self._limit:
             too_large(self._limit, "the body is larger than allowed")
-        await self._at(self._size, piece)
+        try:
+            await self._at(self._size, piece)
+        except OSError as error:
+            why = f"the upload could not be kept on disk: {error.strerror}"
+            raise RefusedError(507, "storage_full", why, hint="free space in the temporary folder") from error
         self._size += len(piece)
         self._whole = not message.get("more_body", False)
         self._grown.set()

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gearshift.edge.errors import RefusedError
+from gearshift.gateway.presence import ClientGoneError
+from gearshift.gateway.upload import MEMORY_BYTES, Upload
+
+pytestmark = pytest.mark.anyio
+
+
+class Script:
+    """A client that sends its pieces when told to, then leaves."""
+
+    def __init__(self, pieces: Sequence[bytes], *, whole: bool = True) -> None:
+        self.messages: list[dict[str, Any]] = [
+            {"type": "http.request", "body": piece, "more_body": not whole or number < len(pieces) - 1}
+            for number, piece in enumerate(pieces)
+        ]
+        self.go = asyncio.Semaphore(0)
+
+    async def receive(self) -> dict[str, Any]:
+        await self.go.acquire()
+        return self.messages.pop(0) if self.messages else {"type": "http.disconnect"}
+
+    def release(self, count: int) -> None:
+        for _ in range(count):
+            self.go.release()
+
+
+async def collected(upload: Upload, start: int = 0, end: int | None = None) -> bytes:
+    return b"".join([piece async for piece in upload.read(start, end)])
+
+
+@pytest.mark.parametrize("size", [10, MEMORY_BYTES])
+async def test_a_reader_gets_bytes_as_they_come_and_any_span_again(size: int) -> None:
+    script = Script([b"a" * size, b"b" * size, b"c" * size])
+    with Upload(script.receive, [], 10 * MEMORY_BYTES) as upload:
+        async with asyncio.TaskGroup() as group, asyncio.timeout(10):
+            pump = group.create_task(upload.drain())
+            reader = upload.read()
+            script.release(1)
+            first = await anext(reader)
+            assert first.strip(b"a") == b""
+            script.release(2)
+            rest = b"".join([piece async for piece in reader])
+            assert len(first + rest) == 3 * size
+            assert await collected(upload, size - 1, 2 * size + 1) == b"a" + b"b" * size + b"c"
+            script.release(1)
+            await pump
+        assert upload.whole
+
+
+async def test_a_client_that_leaves_in_the_middle_ends_the_pump() -> None:
+    script = Script([b"a"], whole=False)
+    script.release(2)
+    with Upload(script.receive, [], 100) as upload:
+        async with asyncio.timeout(5):
+            await upload.drain()
+        assert not upload.whole
+
+
+async def test_take_tells_of_a_client_that_left() -> None:
+    script = Script([], whole=False)
+    script.release(1)
+    with Upload(script.receive, [], 100) as upload, pytest.raises(ClientGoneError):
+        await upload.take()
+
+
+async def test_a_full_disk_is_said_as_such() -> None:
+    script = Script([b"a"])
+    script.release(1)
+    with open("/dev/full", "r+b", buffering=0) as full, Upload(script.receive, [], 100) as upload:  # noqa: ASYNC230, PTH123 - a device
+        upload._file.close()
+        upload._file = full  # type: ignore[assignment] # a file all the same
+        with pytest.raises(RefusedError) as caught:
+            await upload.take()
+    assert caught.value.code == "storage_full"
+    assert "No space left" in caught.value.message
+
+
+@pytest.mark.parametrize("headers", [[(b"content-length", b"101")], [(b"content-encoding", b"gzip")]])
+async def test_what_is_refused_is_refused_before_reading(headers: list[tuple[bytes, bytes]]) -> None:
+    with pytest.raises(RefusedError):
+        Upload(Script([]).receive, headers, 100)
