@@ -257,6 +257,13 @@ def test_what_is_not_proven_says_so(facts: ModelFacts, kv: str, words: str) -> N
     assert any(words in note for note in planned.notes)
 
 
+def test_mamba_models_are_modelled_and_took_the_mode_all_up_to_0_27() -> None:
+    facts = replace(qwen27b(), recurrent=Recurrent(4, 10_240, 786_432, "float32", "mamba"))
+    modes = {version: layout(request(version), facts) for version in ("0.27.1", "0.28.0")}
+    assert [found.state_mode for found in modes.values()] == ["all", "align"]
+    assert not any(found.exact for found in modes.values())
+
+
 def test_an_earlier_log_settles_a_layout_no_formula_covers() -> None:
     measured = Calibration(block_size=512, bytes_per_block=1_000_000)
     wanted = PlanRequest(

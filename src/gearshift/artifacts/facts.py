@@ -9,6 +9,7 @@ from typing import Literal
 
 LayerKind = Literal["full", "sliding", "latent", "recurrent", "none"]
 TensorRole = Literal["body", "embedding", "head", "mtp", "vision"]
+RecurrentKind = Literal["delta", "mamba"]
 FileFormat = Literal["gguf", "safetensors", "config"]
 
 
@@ -39,6 +40,7 @@ class Recurrent:
     conv_width: int  # elements of one position: GDN 2 * key_dim * key_heads + value_dim * value_heads
     state_elements: int  # GDN value_heads * value_dim * key_dim
     state_dtype: str | None = None  # what the config asks for the state; None = the engine's own rule
+    kind: RecurrentKind = "delta"
 
     def conv_elements(self, extra: int = 0) -> int:
         """The convolution's window over the last tokens, ``extra`` positions longer with speculation."""

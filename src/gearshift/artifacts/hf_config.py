@@ -106,7 +106,7 @@ def recurrent_of(config: HfConfig) -> Recurrent | None:
     state = config.needed("ssm_state_size", "mamba_d_state")
     width = inner + 2 * config.number("n_groups", "mamba_n_groups", default=1) * state
     dtype = str(config.find("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or "float32")
-    return Recurrent(config.number("conv_kernel", "mamba_d_conv", default=4), width, inner * state, dtype)
+    return Recurrent(config.number("conv_kernel", "mamba_d_conv", default=4), width, inner * state, dtype, "mamba")
 
 
 def experts_of(config: HfConfig) -> Experts | None:

@@ -110,7 +110,9 @@ def cache_mode(request: PlanRequest, facts: ModelFacts, rules: VllmRules) -> str
     """The recurrent state's cache mode: ``none`` without prefix caching, else ``align`` (or ``all``, up to 0.31)."""
     if not facts.hybrid or not caches_prefixes(request, facts, rules):
         return "none"
-    return "all" if request.cache_mode == "all" and rules.has_all_mode else "align"
+    mamba = facts.recurrent is not None and facts.recurrent.kind == "mamba"
+    default = "all" if mamba and rules.mamba_takes_all else "align"
+    return "all" if (request.cache_mode or default) == "all" and rules.has_all_mode else "align"
 
 
 def caches_prefixes(request: PlanRequest, facts: ModelFacts, rules: VllmRules) -> bool:
@@ -183,6 +185,9 @@ def _doubts(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed:
         "layers with different head sizes share pages in a way that is not modelled": mixed,
         "latent attention's block size depends on the backend": facts.count("latent") > 0,
         "the cache mode all is modelled": mode == "all",
+        "the state of Mamba layers is read from the engine's source, no log has confirmed it": facts.hybrid
+        and facts.recurrent is not None
+        and facts.recurrent.kind == "mamba",
         "FlashInfer's GDN prefill may add a checkpoint block per state group": rules.may_checkpoint
         and mode == "align"
         and request.device_kind == "cuda",

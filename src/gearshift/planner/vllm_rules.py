@@ -41,6 +41,11 @@ class VllmRules:
         return self.version <= (0, 31)
 
     @property
+    def mamba_takes_all(self) -> bool:
+        """Prefix caching puts Mamba models in the cache mode "all" unless told otherwise (up to 0.27)."""
+        return self.version <= (0, 27)
+
+    @property
     def rounds_to_backends(self) -> bool:
         """Block sizes are rounded to all attention backends' kernel blocks (0.32+); their lcm is the kernel block."""
         return self.version >= (0, 32)
