@@ -175,7 +175,7 @@ async def test_leaving_the_launcher_stops_every_child(launcher: LocalLauncher, s
     assert alive(pids) == []
 
 
-async def test_fifty_cycles_leave_no_descriptor_behind(launcher: LocalLauncher, spec_of: SpecOf) -> None:
+async def test_fifty_cycles_leave_no_descriptor_behind(launcher: LocalLauncher, spec_of: SpecOf, paths: Paths) -> None:
     async def cycle() -> None:
         child = await launcher.launch(spec_of())
         await child.ready()
@@ -185,7 +185,9 @@ async def test_fifty_cycles_leave_no_descriptor_behind(launcher: LocalLauncher, 
     before = open_files()
     for _ in range(10):
         await asyncio.gather(*(cycle() for _ in range(5)))
-    assert open_files() <= before
+    async with asyncio.timeout(5):
+        while open_files() > before:  # the state file is being written now and then
+            await asyncio.sleep(0.005)
 
 
 def open_files() -> int:
