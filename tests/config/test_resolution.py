@@ -56,6 +56,7 @@ models:
         load_timeout: 1m
         stall_timeout: off
         stop_grace: 1s
+        memory_timeout: 8s
         drain_timeout: 2s
         max_wait: 3s
         min_resident: 4s
@@ -85,7 +86,7 @@ models:
         args={"a": True, "b": False, "c": 1.5, "d": "on", "e": (1, "two"), "f": '{"g":[1,null]}'},
         env={"A": "1", "B": "1.10", "C": "true", "D": "x"},
         sleep=Sleep(2, 1024**3, 5.0),
-        timing=Timing(60.0, None, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0),
+        timing=Timing(60.0, None, 1.0, 8.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0),
         sampling={"temperature": 0.6},
         filters=Filters(("x",), {"y": None}),
         meter="passive",

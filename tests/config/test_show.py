@@ -61,6 +61,7 @@ models:
         load_timeout: 10m  # default
         stall_timeout: 3m  # default
         stop_grace: 15s  # default
+        memory_timeout: 30s  # default
         drain_timeout: 'off'  # default
         max_wait: 30s  # defaults, gearshift.yaml:2
         min_resident: 10s  # default
@@ -91,6 +92,7 @@ models:
         load_timeout: 10m  # default
         stall_timeout: 3m  # default
         stop_grace: 15s  # default
+        memory_timeout: 30s  # default
         drain_timeout: 'off'  # default
         max_wait: 30s  # defaults, gearshift.yaml:2
         min_resident: 10s  # default

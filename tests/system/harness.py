@@ -181,6 +181,19 @@ class Gearshift:
             return await answer.json()
 
 
+def run_serve(server: Gearshift, *argv: str) -> tuple[int, str]:
+    """Run `serve` to its end (it is expected to refuse); exit status and what it said on stderr."""
+    done = subprocess.run(
+        argv or [sys.executable, "-m", "gearshift", "serve", "--config", str(server.config)],
+        env={**os.environ, "GEARSHIFT_HOME": str(server.home), **server.env},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
 def chat_body(model: str, **body: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": "hi"}], "stream": True, **body}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,11 +112,13 @@ async def test_a_load_that_never_listens_fails_at_its_deadline(gearshift: Start)
     assert "load_timeout (0.7 s)" in answer.json["error"]["message"]
 
 
-async def test_memory_that_does_not_come_back_is_named_and_keeps_others_out(gearshift: Start) -> None:
-    env = {"GEARSHIFT_FAKE_GPUS": "1x24GiB", "GEARSHIFT_FAKE_RESIDUE": "9GiB"}
+async def test_memory_that_does_not_come_back_is_named_and_keeps_others_out(gearshift: Start, tmp_path: Path) -> None:
+    gpu = tmp_path / "gpu.json"
     variants = {"a": fake(memory="20GiB"), "b": fake(memory="20GiB")}
-    server = await gearshift(variants, env=env, defaults={"min_resident": "0s", "memory_timeout": "500ms"})
+    env = {"GEARSHIFT_FAKE_GPUS": f"1x24GiB@{gpu}"}
+    server = await gearshift(variants, env=env, defaults={"memory_timeout": "500ms", "min_resident": "0s"})
     assert (await server.chat("m:a")).status == 200
+    gpu.write_text(json.dumps({"residue": {"GPU-fake-0": 9 * 1024**3}}))
     answer = await server.chat("m:b", stream=False)
     assert answer.status == 503
     assert "GiB" in answer.json["error"]["message"]

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from system.harness import alive, fake, marked, until
+from system.harness import alive, fake, marked, run_serve, until
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +22,11 @@ Start = Callable[..., Any]
 
 
 async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(gearshift: Start) -> None:
-    grandchild: dict[str, Any] = {"fork_grandchild": True, "grandchild_setsid": True, "grandchild_ignores_sigterm": True}
+    grandchild: dict[str, Any] = {
+        "fork_grandchild": True,
+        "grandchild_setsid": True,
+        "grandchild_ignores_sigterm": True,
+    }
     server = await gearshift({"a": fake(tokens=1000, token_ms=10, **grandchild)})
     async with server.streaming("m:a") as stream:
         await stream.content.readuntil(b"\n\n")
@@ -139,18 +142,6 @@ async def test_five_hundred_swaps_in_a_row_leave_nothing_and_grow_nothing(gearsh
     assert after["threads"] <= before["threads"] + 2
     assert await server.stop() == 0
     assert marked(server.home) == []
-
-
-def run_serve(server: Any, *argv: str) -> tuple[int, str]:
-    done = subprocess.run(
-        argv or [sys.executable, "-m", "gearshift", "serve", "--config", str(server.config)],
-        env={**os.environ, "GEARSHIFT_HOME": str(server.home)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    return done.returncode, done.stderr
 
 
 def resources(pid: int) -> dict[str, int]:

@@ -8,11 +8,15 @@ from pathlib import Path
 from gearshift.app.demo_tour import Leg
 from gearshift.domain.units import format_duration
 
-_COLUMNS = ("SWAP", "STOP", "MEMORY BACK", "LOAD", "PROBE", "OURS", "FIRST TOKEN", "TOK/S")
+_COLUMNS = ("SWAP", "WAITED", "STOP", "MEMORY BACK", "LOAD", "PROBE", "OURS", "FIRST TOKEN", "TOK/S")
 
 
 def swap_table(legs: Sequence[Leg]) -> str:
-    """One row a swap: the engine's own stop, memory, load and probe; what Gearshift added; what the client saw."""
+    """One row a swap.
+
+    WAITED is what the client saw, from sending to the first token: the old engine's stop, its memory coming back, the
+    new engine's load and probe, what Gearshift added (OURS), and the first token itself.
+    """
     rows = [_COLUMNS, *(_row(before, leg) for before, leg in zip([None, *legs], legs, strict=False))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     lines = [
@@ -30,7 +34,7 @@ def _row(before: Leg | None, leg: Leg) -> tuple[str, ...]:
     swap = f"{before.variant.partition(':')[2] if before else '(nothing)'} -> {name}"
     timed = [_seconds(leg.swap.get(key)) for key in ("stop_s", "memory_s", "load_s", "probe_s", "overhead_s")]
     rate = f"{leg.decode_tok_s:.0f}" if leg.decode_tok_s else "-"
-    return (swap, *timed, _seconds(leg.first_token_s), rate)
+    return (swap, _seconds(leg.answer_s), *timed, _seconds(leg.first_token_s), rate)
 
 
 def _seconds(value: float | None) -> str:

@@ -14,14 +14,15 @@ import structlog
 import uvloop
 
 import gearshift
+from gearshift.advice.check import check_config
 from gearshift.app.faces import Faces
 from gearshift.app.listeners import bind_admin, bind_tcp, serving
 from gearshift.app.logs import configure_logs
 from gearshift.app.notify import notify
 from gearshift.artifacts.model import read_model
-from gearshift.config import LoadedConfig, load_config
-from gearshift.config.listen import listen_address
+from gearshift.config import LoadedConfig, listen_on, load_config
 from gearshift.control import Control, Jobs, Journal, Means, Ports, Preparation, Reloading, ServerAdmin
+from gearshift.domain.errors import ConfigError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.settings import Settings
 from gearshift.gateway import create_gateway
@@ -49,11 +50,14 @@ def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None) ->
 
 
 def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedConfig:
+    """The configuration, its flags held against the installed engines. Raises ConfigError with every problem."""
     loaded = load_config(config, env)
-    if listen is None:
-        return loaded
-    host, port = listen_address(listen)
-    return replace(loaded, settings=replace(loaded.settings, host=host, port=port))
+    toolchain = Toolchain(resolve_paths(env), env)
+    problems = check_config(loaded, find_engine=toolchain.find, strict=False)
+    if any(problem.severity == "error" for problem in problems):
+        raise ConfigError(problems)
+    settings = listen_on(loaded.settings, listen) if listen else loaded.settings
+    return replace(loaded, settings=settings, warnings=problems)
 
 
 async def _serve(loaded: LoadedConfig, config: Path, env: dict[str, str], listen: str | None) -> int:

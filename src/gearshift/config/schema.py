@@ -146,6 +146,9 @@ class DefaultsSection(RequestSection):
     load_timeout: Wait = key("10m", "A load that takes longer in all has failed.")
     stall_timeout: OffWait = key("3m", "A load without a log line and without CPU time for so long has failed.")
     stop_grace: Duration = key("15s", "Time between SIGTERM and SIGKILL.")
+    memory_timeout: Wait = key(
+        "30s", "A stop whose device memory is not back by then has failed, and says who holds it."
+    )
     drain_timeout: OffDuration = key("off", "Requests still running so long after a swap was decided are interrupted.")
     max_wait: Duration = key("1m", "A resident variant gives way once somebody waited so long.")
     min_resident: Duration = key("10s", "A variant just loaded is not swapped out before this.")

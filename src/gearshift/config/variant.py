@@ -128,6 +128,7 @@ def _timing(section: DefaultsSection) -> Timing:
         load_timeout_s=section.load_timeout,
         stall_timeout_s=section.stall_timeout,
         stop_grace_s=section.stop_grace,
+        memory_timeout_s=section.memory_timeout,
         drain_timeout_s=section.drain_timeout,
         max_wait_s=section.max_wait,
         min_resident_s=section.min_resident,

@@ -38,9 +38,12 @@ class SwapLedger:
         total = time.monotonic() - start
         reports = [departure.report for departure in gone if departure.report]
         ready = loaded.ready if loaded else None
-        stop_s = max((report.exit_s for report in reports), default=0.0)
-        memory_s = max((report.memory_back_s for report in reports), default=0.0)
-        load_s = ready.health_s if ready else loaded.total_s if loaded else 0.0
+        # Several leave at the same time: the one whose memory came back last is what the newcomer waited for.
+        last = max(reports, key=lambda report: report.memory_back_s, default=None)
+        stop_s = last.exit_s if last else 0.0
+        memory_s = last.memory_back_s - last.exit_s if last else 0.0
+        # What the spawn itself took (our keeper's start) is ours, not the engine's.
+        load_s = ready.health_s - ready.spawn_s if ready else loaded.total_s if loaded else 0.0
         probe_s = ready.probe_s if ready else 0.0
         return SwapRecord(
             at=time.time(),
