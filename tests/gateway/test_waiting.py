@@ -63,6 +63,26 @@ async def test_a_load_that_fails_within_a_begun_stream_is_an_error_event(
     assert (await door.record()).outcome == "error"
 
 
+@pytest.mark.parametrize("path", STREAMS)
+async def test_a_long_prefill_is_bridged_with_comments(
+    client: aiohttp.ClientSession, door: Front, fake: Engine, path: str
+) -> None:
+    await door.reconfigure(keepalive_s=0.02)
+    await fake.set(prompt_ms=150)
+    async with client.post(path, json=STREAMS[path]) as response:
+        assert await response.content.readuntil(b"\n\n") == b": waiting for m:v\n\n"
+        rest = await response.read()
+    assert rest.count(b": waiting for m:v\n\n") >= 1
+    assert (await door.record()).outcome == "ok"
+
+
+async def test_a_whole_answer_is_never_commented(client: aiohttp.ClientSession, door: Front, fake: Engine) -> None:
+    await door.reconfigure(keepalive_s=0.02)
+    await fake.set(prompt_ms=150)
+    async with client.post("/v1/chat/completions", json=CHAT) as response:
+        assert (await response.json())["object"] == "chat.completion"
+
+
 async def test_an_engines_refusal_after_comments_is_its_words_as_an_event(
     client: aiohttp.ClientSession, door: Front, fake: Engine
 ) -> None:

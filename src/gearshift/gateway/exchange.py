@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings, SideRule
 from gearshift.edge.asgi import Header, Headers
 from gearshift.gateway.engine import EngineClient
+from gearshift.gateway.heartbeat import Heartbeat
 from gearshift.gateway.payload import Payload
 from gearshift.gateway.presence import ClientGoneError, Hold, Presence, Watch
 from gearshift.gateway.relay import Relay, engine_gone
@@ -71,13 +73,16 @@ class Exchange:
         if not self.relay.operation.waits:
             await self._peek(payload, route)
             return
-        lease = await self._lease(payload, route)
+        # Only where the shape of the stream is known: what answers speech with "stream" sends no events.
+        comments = self.relay.reply if payload.streams and self.relay.operation.shape != "plain" else None
+        lease = await lease_for(self.desk, route, self.relay.scope["headers"], comments)
         hold = Hold(lease)
         with hold:
             self._note(lease)
             try:
                 outgoing = payload.outgoing(self.relay.operation, lease.variant, lease.upstream.served_name)
-                await self.relay.run(lease.upstream, self.target, outgoing, _facts(lease))
+                with self._heartbeat(lease) if comments else nullcontext():
+                    await self.relay.run(lease.upstream, self.target, outgoing, _facts(lease))
             except _GONE as error:
                 reason = await hold.reason(_REASON_S)
                 raise engine_gone(lease.variant.id, error, reason, begun=self.relay.reply.begun) from error
@@ -95,10 +100,9 @@ class Exchange:
         except _GONE as error:
             raise engine_gone(variant.id, error, None, begun=self.relay.reply.begun) from error
 
-    async def _lease(self, payload: Payload, route: Route) -> Lease:
-        # Only where the shape of the stream is known: what answers speech with "stream" sends no events.
-        comments = self.relay.reply if payload.streams and self.relay.operation.shape != "plain" else None
-        return await lease_for(self.desk, route, self.relay.scope["headers"], comments)
+    def _heartbeat(self, lease: Lease) -> Heartbeat:
+        text = f"waiting for {lease.variant.id}"
+        return Heartbeat(self.relay.reply, self.relay.figures, self.desk.settings().keepalive_s, text)
 
     def _note(self, lease: Lease) -> None:
         stamps = self.stamps
