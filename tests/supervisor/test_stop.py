@@ -175,7 +175,7 @@ async def test_leaving_the_launcher_stops_every_child(launcher: LocalLauncher, s
     assert alive(pids) == []
 
 
-async def test_fifty_cycles_leave_no_descriptor_behind(launcher: LocalLauncher, spec_of: SpecOf, paths: Paths) -> None:
+async def test_fifty_cycles_leave_no_descriptor_behind(launcher: LocalLauncher, spec_of: SpecOf) -> None:
     async def cycle() -> None:
         child = await launcher.launch(spec_of())
         await child.ready()

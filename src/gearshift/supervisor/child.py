@@ -151,6 +151,8 @@ class LocalChild:
 
     async def _left_behind(self, pids: set[int], end: TreeEnd) -> list[str]:
         """Processes first: while they live, port and memory cannot be back."""
+        if not (self.spec.argv or self.spec.stop.command):
+            return []  # it ran before us and runs on: nothing of it is ours to end
         if end.left:
             return [f"{process} is still alive" for process in end.left]
         memory = self._parts.memory
