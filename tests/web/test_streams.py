@@ -100,6 +100,21 @@ async def test_a_followed_job_log_ends_with_the_job(admin: FakeAdmin, live: http
             assert [line async for line in lines] == []
 
 
+async def test_a_followed_log_ends_with_the_server(admin: FakeAdmin, live: httpx2.AsyncClient, tmp_path: Path) -> None:
+    admin.log_paths["qwen:q8"] = tmp_path / "1.log"
+    admin.log_paths["qwen:q8"].write_text("serving\n")
+    async with live.stream("GET", "/api/v1/variants/qwen:q8/logs?follow=1") as response:
+        lines = response.aiter_lines()
+        assert await anext(lines) == "serving"
+        admin.shutdown()
+        with admin.log_paths["qwen:q8"].open("a") as file:
+            file.write("cleaning up\n")
+        assert await anext(lines) == "cleaning up"  # until the engine has ended, there is more to see
+        await admin.unload("qwen:q8")
+        async with asyncio.timeout(5):
+            assert [line async for line in lines] == []
+
+
 async def test_a_client_that_leaves_a_load_leaves_the_queue(admin: FakeAdmin, live: httpx2.AsyncClient) -> None:
     admin.hold_load = threading.Event()
     waiting = asyncio.create_task(live.post("/api/v1/variants/qwen:int4/load"))
@@ -125,7 +140,7 @@ async def test_a_held_lease_is_renewed_while_the_connection_lives(live: httpx2.A
 async def test_a_held_lease_that_ended_otherwise_closes_the_connection(
     admin: FakeAdmin, live: httpx2.AsyncClient
 ) -> None:
-    async with live.stream("POST", "/api/v1/leases?hold=1", json={"variant": "qwen:int4", "ttl": 1}) as response:
+    async with live.stream("POST", "/api/v1/leases?hold=1", json={"variant": "qwen:int4", "ttl": 3600}) as response:
         lines = response.aiter_lines()
         await anext(lines)
         admin.end_lease(admin.leases()[0].id)

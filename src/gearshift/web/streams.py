@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from gearshift.domain.admin import Admin, OperatorLease, ServerEvent
-from gearshift.domain.errors import GearshiftError
 
 KEEPALIVE_S = 15.0  # below the idle limits of common reverse proxies (nginx 60 s, Cloudflare 100 s)
+LEASE_CHECK_S = 0.5
 EVENT_STREAM = "text/event-stream"
 JSON_LINES = "application/x-ndjson"
 
@@ -96,19 +96,32 @@ async def _or_silence(events: AsyncIterator[ServerEvent], silence_s: float) -> A
 
 
 async def held_lease(admin: Admin, lease: OperatorLease) -> AsyncIterator[bytes]:
-    """The lease as JSON lines, one at once and one per renewal; the end of the connection ends the lease."""
+    """The lease as JSON lines, one at once and one per renewal; the end of the connection ends the lease.
+
+    The stream ends within LEASE_CHECK_S of a lease that ended otherwise: that is how its holder learns of it.
+    """
     try:
         yield _LEASE.dump_json(lease) + b"\n"
         while True:
-            await asyncio.sleep(lease.ttl_s / 3)
+            if not await _is_held_for(admin, lease.id, lease.ttl_s / 3):
+                return
             lease = admin.renew_lease(lease.id)
             yield _LEASE.dump_json(lease) + b"\n"
-    except GearshiftError:
-        return  # the lease ended first: closing the stream is how the holder learns of it
     finally:
-        _end_if_held(admin, lease.id)
+        if _is_held(admin, lease.id):
+            admin.end_lease(lease.id)
 
 
-def _end_if_held(admin: Admin, lease_id: str) -> None:
-    if any(lease.id == lease_id for lease in admin.leases()):
-        admin.end_lease(lease_id)
+async def _is_held_for(admin: Admin, lease_id: str, seconds: float) -> bool:
+    """Whether the lease is still in force after so long; False as soon as it is not."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while _is_held(admin, lease_id):
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            return True
+        await asyncio.sleep(min(left, LEASE_CHECK_S))
+    return False
+
+
+def _is_held(admin: Admin, lease_id: str) -> bool:
+    return any(lease.id == lease_id for lease in admin.leases())

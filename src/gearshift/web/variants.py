@@ -55,9 +55,17 @@ async def unload(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
 
 
 async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
-    """The newest launch's log as text; empty when it was never started. Raises UnknownModelError."""
+    """The newest launch's log as text; empty when it was never started. Raises UnknownModelError.
+
+    Following ends when the server is being stopped and the engine has ended: an open stream would keep the server.
+    """
     _row(admin, call.name)
-    return await log_response(partial(admin.log_path, call.name), call.query)
+
+    def ended() -> bool:
+        status = admin.status()
+        return not (status.accepting or any(row.pids for row in status.variants if row.variant == call.name))
+
+    return await log_response(partial(admin.log_path, call.name), call.query, ended=ended)
 
 
 async def log_response(
