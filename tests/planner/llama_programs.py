@@ -24,7 +24,11 @@ def program(name: str) -> Path:
     """The program, or a failed test: a box that runs the real tests has to have it."""
     named = Path(_FOLDER) / name if _FOLDER else None
     on_path = shutil.which(name)
-    candidates = [named, Path(on_path) if on_path else None, *sorted(_ENGINES.glob(f"llama.cpp-*/bin/{name}"), reverse=True)]
+    candidates = [
+        named,
+        Path(on_path) if on_path else None,
+        *sorted(_ENGINES.glob(f"llama.cpp-*/bin/{name}"), reverse=True),
+    ]
     found = next((path for path in candidates if path and path.is_file()), None)
     if found is None:
         pytest.fail(f"{name} is not installed: run `make engines`, or name its folder in GEARSHIFT_TEST_LLAMACPP")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gearshift.artifacts.facts import Layer, ModelFacts, Recurrent
+from gearshift.artifacts.facts import Layer, ModelFacts, MtpFacts, Recurrent
 from gearshift.domain.variant import Speculation
 from gearshift.planner.ledger import PagedKv, Plan
 from gearshift.planner.planning import plan
@@ -262,6 +262,15 @@ def test_mamba_models_are_modelled_and_took_the_mode_all_up_to_0_27() -> None:
     modes = {version: layout(request(version), facts) for version in ("0.27.1", "0.28.0")}
     assert [found.state_mode for found in modes.values()] == ["all", "align"]
     assert not any(found.exact for found in modes.values())
+
+
+def test_a_draft_head_the_model_does_not_have_is_refused_and_a_lost_one_is_noted() -> None:
+    asked = request("0.30.0", kv=None, drafted=2, context=4096)
+    assert "MTP was asked for, but the model's config names no MTP layers" in plan(asked, qwen06b()).refusals
+    lost = replace(qwen27b(), mtp=MtpFacts(1, complete=False, missing=("mtp.fc.weight",)))
+    planned = plan(asked, lost)
+    assert planned.refusals == ()
+    assert any("mtp.fc.weight" in note and "noise" in note for note in planned.notes)
 
 
 def test_an_earlier_log_settles_a_layout_no_formula_covers() -> None:

@@ -12,7 +12,7 @@ from gearshift.planner.ledger import DeviceLedger, Line, Plan, calibrated, verdi
 from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.vllm_blocks import activation_dtype
 from gearshift.planner.vllm_pool import pool_figures
-from gearshift.planner.vllm_start import VllmStart, refusals, resolve
+from gearshift.planner.vllm_start import VllmStart, notes, refusals, resolve
 
 _POOL, _WEIGHTS = "kv pool", "weights"
 _WEIGHTS_ERROR = 50  # two percent: norms and small tensors are not cast or not divided
@@ -47,7 +47,7 @@ def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
         ledger=ledgers,
         kv_bytes=pool,
         context=start.context or None,
-        notes=start.layout.notes,
+        notes=notes(start),
         complete=complete,
     )
 

@@ -84,8 +84,24 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
         _mode_removed(start),
         _heads_do_not_divide(start),
         _too_little_free(start),
+        _no_draft_head(start),
     ]
     return tuple(text for text in found if text)
+
+
+def notes(start: VllmStart) -> tuple[str, ...]:
+    """What the plan's figures do not show: doubts about the layout, and a draft head that would draft noise."""
+    mtp = start.facts.mtp
+    silent = start.request.built_in_draft and mtp is not None and mtp.complete is False
+    if not silent or mtp is None:
+        return start.layout.notes
+    lost = f"the draft head's tensors are not in the files ({', '.join(mtp.missing[:3])}): it would load as noise"
+    return (*start.layout.notes, lost)
+
+
+def _no_draft_head(start: VllmStart) -> str | None:
+    missing = start.request.built_in_draft and not start.facts.mtp_layers
+    return "MTP was asked for, but the model's config names no MTP layers" if missing else None
 
 
 def _calibrated(request: PlanRequest, layout: BlockLayout) -> BlockLayout:
