@@ -37,5 +37,8 @@ class DeviceMemory(Protocol):
         ...
 
     def read(self, devices: Collection[str], pids: Collection[int]) -> Mapping[str, MemoryReading]:
-        """Readings by device id. ``pids`` are the processes of interest where the box cannot list them itself."""
+        """Readings by device id. ``pids`` are the processes of interest where the box cannot list them itself.
+
+        Raises GearshiftError when a driver does not answer.
+        """
         ...
