@@ -58,6 +58,7 @@ class Card:
     used: int
     compute: dict[int, int | None] = field(default_factory=dict)
     graphics: dict[int, int | None] | None = None  # None: not supported
+    lost: bool = False
 
 
 @dataclass
@@ -92,6 +93,9 @@ class FakeNvml:
         return "NVIDIA GeForce RTX 3090"
 
     def nvmlDeviceGetMemoryInfo(self, handle: Card) -> Card:  # noqa: N802
+        if handle.lost:
+            msg = "GPU is lost"
+            raise NvmlFault(msg)
         return handle
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Card) -> list[Listed]:  # noqa: N802
@@ -116,6 +120,15 @@ def test_gpus_are_known_by_uuid_and_read_with_their_processes() -> None:
     assert reading.by_pid == {10: 8 * GIB, 11: 0, 12: GIB}
     first.used = GIB
     assert memory.read(["GPU-a", "GPU-gone"], [])["GPU-a"].used_bytes == GIB
+
+
+def test_a_gpu_that_is_lost_while_we_run_is_told() -> None:
+    card = Card("GPU-a", 24 * GIB, 0)
+    memory = NvmlMemory.open(FakeNvml(card))
+    assert memory
+    card.lost = True
+    with pytest.raises(GearshiftError, match="the memory of GPU-a cannot be read: GPU is lost"):
+        memory.read(["GPU-a"], [])
 
 
 def test_a_driver_that_does_not_answer_is_no_gpu() -> None:

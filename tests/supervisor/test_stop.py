@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fakes.living import alive
-from gearshift.domain.errors import LoadFailedError, StopIncompleteError
+from gearshift.domain.device import Device, MemoryReading
+from gearshift.domain.errors import GearshiftError, LoadFailedError, StopIncompleteError
 from gearshift.domain.launch import StopRule
+from gearshift.domain.paths import Paths
 from gearshift.domain.units import GIB
 from gearshift.hardware import FakeMemory
 from gearshift.supervisor import LocalLauncher
@@ -139,6 +142,35 @@ async def test_memory_that_nobody_holds_is_missed_as_well(
         await child.stop()
     memory.residue = {}
     await child.stop()
+
+
+class LostGpu:
+    """A driver that stops answering when told to."""
+
+    lost = False
+
+    def devices(self) -> tuple[Device, ...]:
+        return (Device(GPU, 0, "Lost GPU", GIB),)
+
+    def read(self, devices: Collection[str], pids: Collection[int]) -> Mapping[str, MemoryReading]:
+        if self.lost:
+            msg = f"{GPU} is lost, asked for {len(devices)} devices and {len(pids)} processes"
+            raise GearshiftError(msg)
+        return {GPU: MemoryReading(GPU, GIB, 0)}
+
+
+async def test_a_driver_that_stopped_answering_does_not_keep_an_engine_running(paths: Paths, spec_of: SpecOf) -> None:
+    memory = LostGpu()
+    async with LocalLauncher(paths, memory) as launcher:
+        child = await launcher.launch(spec_of())
+        await child.ready()
+        pids, memory.lost = child.pids, True
+        with pytest.raises(StopIncompleteError, match="is lost"):
+            await child.stop()
+        assert alive(pids) == []
+        with pytest.raises(LoadFailedError, match="is lost"):
+            await launcher.launch(spec_of())
+        memory.lost = False
 
 
 async def test_a_port_that_somebody_else_took_meanwhile_is_named(launcher: LocalLauncher, spec_of: SpecOf) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol, Self
 
 from gearshift.domain.device import Device, MemoryReading
+from gearshift.domain.errors import GearshiftError
 
 
 class Nvml(Protocol):
@@ -62,7 +63,11 @@ class NvmlMemory:
         return {uuid: self._reading(uuid, handle) for uuid, handle in self._handles.items() if uuid in devices}
 
     def _reading(self, uuid: str, handle: Any) -> MemoryReading:
-        memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
+        try:
+            memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
+        except self._nvml.NVMLError as error:
+            msg = f"the memory of {uuid} cannot be read: {error}"
+            raise GearshiftError(msg, hint="look at nvidia-smi and the kernel log: the GPU may be lost") from error
         return MemoryReading(uuid, int(memory.total), int(memory.used), self._by_pid(handle))
 
     def _by_pid(self, handle: Any) -> dict[int, int]:

@@ -100,7 +100,7 @@ class LocalLauncher:
         self._refuse_taken_port(spec)
         launch_id = uuid.uuid4().hex[:12]
         memory = MemoryWatch(self._memory, spec.devices, deadline_s=spec.timing.memory_timeout_s)
-        await memory.before_launch()
+        await self._read_before(spec, memory)
         log_path = new_log_path(self._paths.logs, spec.variant, launch_id)
         reader, writer = os.pipe()
         try:
@@ -111,6 +111,13 @@ class LocalLauncher:
         finally:
             os.close(writer)
         return self._adopt(spec, tree, memory, log_path, reader, began)
+
+    @staticmethod
+    async def _read_before(spec: LaunchSpec, memory: MemoryWatch) -> None:
+        try:
+            await memory.before_launch()
+        except GearshiftError as error:
+            raise load_failed(spec.variant, Failure(error.message, fix=error.hint)) from error
 
     async def _spawn(self, spec: LaunchSpec, marker: str, writer: int) -> Tree | None:
         if not spec.argv:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from gearshift.domain.device import CPU_DEVICE, DeviceMemory, MemoryReading
+from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import Endpoint
 from gearshift.domain.units import format_bytes
 from gearshift.supervisor import processes
@@ -54,7 +55,10 @@ class MemoryWatch:
         """Host memory is not read here: it goes with its process, and adding up a large one outlasts a stop."""
         gpus = [device for device in self._devices if device != CPU_DEVICE]
         host = {CPU_DEVICE: MemoryReading(CPU_DEVICE, 0, 0)} if CPU_DEVICE in self._devices else {}
-        self._at_stop = {**host, **await self._read(pids, gpus)}
+        try:
+            self._at_stop = {**host, **await self._read(pids, gpus)}
+        except GearshiftError:  # a driver in trouble must not keep the engine running
+            self._at_stop = self._at_start
 
     def newcomers(self) -> set[int]:
         """Processes that hold memory now and did not before the launch: all we know of an engine outside our tree."""
@@ -65,7 +69,13 @@ class MemoryWatch:
         }
 
     async def problem(self, tree: Collection[int]) -> str | None:
-        """Wait for the memory; what is missing by MiB and who holds it, if it does not come back."""
+        """Wait for the memory; what is missing and who holds it, if it does not come back."""
+        try:
+            return await self._awaited(tree)
+        except GearshiftError as error:
+            return error.message
+
+    async def _awaited(self, tree: Collection[int]) -> str | None:
         end, delay = time.monotonic() + self._deadline_s, _FIRST_POLL_S
         while missing := await self._missing(tree):
             if time.monotonic() >= end:
