@@ -54,6 +54,7 @@ class Client:
         self._headers = headers | {"Content-Type": "application/json", "Accept": "text/event-stream"}
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._control_session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -63,12 +64,19 @@ class Client:
             auto_decompress=False,
             read_bufsize=2**20,
         )
+        # Control calls never reuse a connection: llama-server closes kept ones at will, and nothing here is timed.
+        self._control_session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True),
+            timeout=aiohttp.ClientTimeout(total=_CONTROL_S),
+            headers=self._headers | {"Accept": "*/*"},
+        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._opened().close()
+        await _opened(self._session).close()
+        await _opened(self._control_session).close()
 
     async def send(self, call: Call, *, epoch: float, planned_s: float | None = None) -> Sample:
         """Send ``call`` and read its answer to the end. Never raises for what the server does: see ``Sample.error``.
@@ -93,7 +101,7 @@ class Client:
         try:
             async with (
                 asyncio.timeout(self._timeout_s),
-                self._opened().post(self.base_url + call.path, data=call.body) as response,
+                _opened(self._session).post(self.base_url + call.path, data=call.body) as response,
             ):
                 attempt.status, attempt.headers_s = response.status, time.perf_counter() - attempt.sent
                 await _read(response, attempt.fold, attempt.sent)
@@ -123,10 +131,7 @@ class Client:
 
     async def _control(self, method: str, path: str, body: Mapping[str, object] | None) -> str | None:
         try:
-            async with (
-                asyncio.timeout(_CONTROL_S),
-                self._opened().request(method, self.base_url + path, json=body) as response,
-            ):
+            async with _opened(self._control_session).request(method, self.base_url + path, json=body) as response:
                 if (reason := _REFUSALS.get(response.status)) is not None:
                     msg = f"{self.base_url}{path} answers {response.status}: {reason}"
                     raise TargetError(msg, hint=reason)
@@ -135,16 +140,17 @@ class Client:
             msg = f"{self.base_url}{path} does not answer: {str(error) or 'deadline passed'}"
             raise TargetError(msg, hint="check the URL and that the server runs") from error
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            msg = "the client is used outside its context"
-            raise RuntimeError(msg)
-        return self._session
-
 
 def root_of(url: str) -> str:
     """``http://host:port/prefix`` of a base URL that people write with or without ``/v1`` and a trailing slash."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
+    if session is None:
+        msg = "the client is used outside its context"
+        raise RuntimeError(msg)
+    return session
 
 
 async def _read(response: aiohttp.ClientResponse, fold: StreamFold, sent: float) -> None:

@@ -68,11 +68,11 @@ def _acceptance(trials: Sequence[Trial]) -> Check:
 
 def _rates(trials: Sequence[Trial]) -> tuple[float | None, float | None, float | None]:
     """Requests a second, mean time to the last token, and tokens a second of the fastest trial."""
-    rates = [len(trial.samples) / trial.wall_s for trial in trials if trial.wall_s]
+    wall_s = sum(trial.wall_s for trial in trials)
     latencies = [sample.e2e_s for trial in trials for sample in trial.good if sample.e2e_s is not None]
     tokens = [trial.output_tokens / trial.wall_s for trial in trials if trial.output_tokens and trial.wall_s]
     return (
-        fmean(rates) if rates else None,
+        sum(len(trial.samples) for trial in trials) / wall_s if wall_s else None,
         fmean(latencies) if latencies else None,
         max(tokens, default=None),
     )

@@ -1,7 +1,7 @@
 """Prompts of exact length, each unlike any other from its first words on.
 
 A cache recognises what it has seen by its beginning, so a nonce at the end would leave the head cached. The nonce is a
-row of words that are one token each in the server's tokenizer: every nonce then has the same length, and a text fitted
+row of words that are equally long in the server's tokenizer: every nonce then has the same length, and a text fitted
 once serves any number of prompts.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import TypeVar
 
 from gearshift.bench.workload.corpus import Kind, corpus
@@ -65,7 +66,7 @@ class PromptMaker:
         if key not in self._fitted:
             self._fitted[key] = await self._fit(tokens, window, needle)
         body = self._fitted[key]
-        head = await self._nonce() if nonce else " ".join(_WORDS[:_NONCE_WORDS])
+        head = await self._nonce() if nonce else await self._fixed_head()
         return Prompt(head + body.text, body.tokens, body.exact)
 
     def correct(self, asked: int, found: int) -> None:
@@ -82,7 +83,7 @@ class PromptMaker:
         size = tokens
         for _ in range(_FIT_TRIES):
             text = await self._body(ids, window, max(0, size), needle)
-            count = len(await self._tokenizer.encode(" ".join(_WORDS[:_NONCE_WORDS]) + text) or ())
+            count = len(await self._tokenizer.encode(await self._fixed_head() + text) or ())
             if count == tokens:
                 break
             size += tokens - count
@@ -113,19 +114,27 @@ class PromptMaker:
         return self._ids
 
     async def _nonce(self) -> str:
-        """Random words, each one token with its space, so that every nonce is as long as the next."""
+        """Random words that are equally long in tokens, so that every nonce is as long as the next."""
         if self._words is None:
-            self._words = await self._single_token_words()
-        first, *rest = (secrets.choice(self._words) for _ in range(_NONCE_WORDS))
-        return " ".join((first, *rest))
+            self._words = await self._equal_words()
+        return " ".join(secrets.choice(self._words) for _ in range(_NONCE_WORDS))
 
-    async def _single_token_words(self) -> tuple[str, ...]:
-        """Words whose row encodes to as many tokens; all of them where that cannot be asked."""
+    async def _fixed_head(self) -> str:
+        """A nonce that is always the same."""
+        if self._words is None:
+            self._words = await self._equal_words()
+        return " ".join(islice(cycle(self._words), _NONCE_WORDS))
+
+    async def _equal_words(self) -> tuple[str, ...]:
+        """Words of one length in tokens: of one token each in any usual vocabulary, else the most common length."""
         row = await self._tokenizer.encode(" ".join(_WORDS))
         if row is None or len(row) == len(_WORDS):
             return _WORDS
-        good = [word for word in _WORDS if len(await self._tokenizer.encode(f"{_WORDS[0]} {word}") or ()) == 2]  # noqa: PLR2004 - two words, two tokens
-        return tuple(good) or _WORDS
+        by_length: dict[int, list[str]] = {}
+        for word in _WORDS:
+            length = len(await self._tokenizer.encode(f"{word} {word}") or ())
+            by_length.setdefault(length, []).append(word)
+        return tuple(max(by_length.values(), key=lambda words: len(words)))
 
 
 def _cut(source: Sequence[_Item], window: int, size: int) -> list[_Item]:
