@@ -134,7 +134,8 @@ class PromptMaker:
         for word in _WORDS:
             length = len(await self._tokenizer.encode(f"{word} {word}") or ())
             by_length.setdefault(length, []).append(word)
-        return tuple(max(by_length.values(), key=lambda words: len(words)))
+        most: list[str] = max(by_length.values(), key=len)
+        return tuple(most)
 
 
 def _cut(source: Sequence[_Item], window: int, size: int) -> list[_Item]:
