@@ -30,7 +30,6 @@ RestartSec=3
 # SIGTERM goes to Gearshift alone, which ends its engines in order; what is left after that is killed.
 KillMode=mixed
 TimeoutStopSec=120
-Delegate=yes
 
 [Install]
 WantedBy=default.target
@@ -62,7 +61,6 @@ RestartSec=3
 # SIGTERM goes to Gearshift alone, which ends its engines in order; what is left after that is killed.
 KillMode=mixed
 TimeoutStopSec=300
-Delegate=yes
 # The limits count Gearshift and its engines together. An engine killed for going beyond them does not
 # end the service: Gearshift sees it die, says so and starts it again.
 OOMPolicy=continue

@@ -54,7 +54,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Something to act on, on stderr."""
-        click.echo(f"{click.style('warning:', fg='yellow')} {text}", err=True)
+        click.echo(f"{_label('warning')} {text}", err=True)
 
     def fail(self, error: GearshiftError) -> None:
         """A failure that does not end the program, on stderr."""
@@ -75,16 +75,19 @@ class Output:
 
 def explained(error: GearshiftError) -> Iterator[str]:
     """The lines a person reads: what happened, the engine's own words, what to do."""
-    label = click.style("error:", fg="red", bold=True)
     if isinstance(error, ConfigError) and error.problems:
         for problem in error.problems:
-            yield f"{label} {problem}"
+            yield f"{_label(problem.severity)} {problem}"
         return
-    yield f"{label} {error.message}"
+    yield f"{_label('error')} {error.message}"
     if isinstance(error, LoadFailedError) and error.failure.line:
         yield f"  log: {error.failure.line}"
     if error.hint:
         yield f"{click.style('hint:', fg='cyan')} {error.hint}"
+
+
+def _label(severity: str) -> str:
+    return click.style(f"{severity}:", fg="yellow" if severity == "warning" else "red", bold=severity == "error")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -45,7 +45,8 @@ def _unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="Seconds to drain and stop every engine in before the rest is killed."),
         click.option("--swap-max", type=SystemdSize(), help="MemorySwapMax= of server and engines, such as 8G."),
         click.option("--memory-max", type=SystemdSize(), help="MemoryMax= of server and engines, such as 24G."),
-        click.option("--config", type=click.Path(path_type=Path), help="The configuration to serve.", metavar="FILE"),
+        click.option("--config", type=click.Path(path_type=Path), envvar="GEARSHIFT_CONFIG", metavar="FILE",
+                     help="The configuration to serve."),
     ):  # fmt: skip
         function = option(function)
     return function

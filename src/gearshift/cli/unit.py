@@ -51,7 +51,6 @@ def _service(unit: Unit) -> Iterator[str]:
     yield "# SIGTERM goes to Gearshift alone, which ends its engines in order; what is left after that is killed."
     yield "KillMode=mixed"
     yield f"TimeoutStopSec={unit.stop_timeout_s}"
-    yield "Delegate=yes"
     yield from _memory(unit)
     for name, value in unit.environment.items():
         yield f"Environment={_quoted(f'{name}={value}')}"
