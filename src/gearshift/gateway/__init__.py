@@ -1,6 +1,6 @@
 """The data path: requests in, one engine's bytes out, stamped and otherwise untouched."""
 
 from gearshift.gateway.app import Gateway, create_gateway
-from gearshift.gateway.tally import Tally
+from gearshift.gateway.tally import Fanout, Tally
 
-__all__ = ["Gateway", "Tally", "create_gateway"]
+__all__ = ["Fanout", "Gateway", "Tally", "create_gateway"]

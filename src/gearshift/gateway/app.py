@@ -50,7 +50,11 @@ def create_gateway(
     tally: Tally | None = None,
     clock: Clock = time.monotonic,
 ) -> Gateway:
-    """The data path's ASGI app. ``settings`` is asked per request, so a reload takes effect at once."""
+    """The data path's ASGI app. ``settings`` is asked per request, so a reload takes effect at once.
+
+    The gateway counts its requests in ``tally``; who hands the same tally to control's sink (see `Fanout`) has swaps in
+    ``/metrics`` too.
+    """
     return Gateway(Desk(broker, settings, sink, EngineClient(), clock, tally or Tally()))
 
 

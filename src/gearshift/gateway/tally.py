@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from gearshift.domain.records import RequestRecord, SwapRecord
+from gearshift.domain.records import RequestRecord, Sink, SwapRecord
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 PER_TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0)
@@ -81,6 +81,23 @@ class Tally:
         self.swaps[record.variant, "failed" if record.failure else "ok"] += 1
         self.swap_total[record.variant].observe(record.total_s)
         self.swap_overhead[record.variant].observe(record.overhead_s)
+
+
+class Fanout:
+    """A sink that hands each record to several: control's swaps to the store and to the gateway's tally."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+
+    def request(self, record: RequestRecord) -> None:
+        """Pass a request's record on."""
+        for sink in self._sinks:
+            sink.request(record)
+
+    def swap(self, record: SwapRecord) -> None:
+        """Pass a swap's record on."""
+        for sink in self._sinks:
+            sink.swap(record)
 
 
 def _first_token_s(record: RequestRecord) -> float | None:
