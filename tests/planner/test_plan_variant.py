@@ -50,6 +50,15 @@ def test_vllm_on_the_cpu_pins_the_pool_of_its_environment() -> None:
     assert planned.fits is True
 
 
+def test_vllm_on_the_cpu_meets_a_measured_start() -> None:
+    """Own run of 0.32.0, eager, a 135M model and a pool of 1 GiB: 3.26 GiB resident over all its processes."""
+    weights = with_weights(dense(30, kv_heads=3, head_dim=64, hidden=576, heads=9, context=8192), 269_000_000)
+    planned = plan_variant(variant("vllm", context=4096, kv_bytes=GIB), weights, [CPU], engine_version="0.32.0")
+    (ledger,) = planned.ledger
+    assert abs(ledger.planned_bytes - 3.26 * GIB) <= ledger.error_bytes
+    assert ledger.planned_bytes == pytest.approx(3.26 * GIB, rel=0.03)
+
+
 def test_vllm_on_the_cpu_is_bounded_to_a_gibibyte_without_a_size() -> None:
     planned = plan_variant(variant("vllm", context=4096), smollm2(), [CPU], engine_version="0.32.0")
     assert planned.kv_bytes == GIB

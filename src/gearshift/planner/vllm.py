@@ -25,7 +25,7 @@ _LIBRARIES_RANKS = (int(1.7 * GIB), int(0.6 * GIB))  # with NCCL
 _ACTIVATION = (int(0.6 * GIB), int(0.3 * GIB))
 _GRAPHS = (int(0.2 * GIB), int(0.2 * GIB))
 _CPU_WORKER = (int(0.86 * GIB), int(0.2 * GIB))
-_CPU_SERVERS = (2 * GIB, int(0.6 * GIB))  # API server and engine core
+_CPU_SERVERS = (int(1.1 * GIB), int(0.4 * GIB))  # API server and engine core: 1.18 GiB resident, 0.92 shared out
 # The engine's share of the card does not count what was there before it or is captured after it sized the pool.
 _OUTSIDE_SHARE = frozenset({"cuda context", "cuda graphs", "server processes"})
 
