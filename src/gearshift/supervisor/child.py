@@ -15,6 +15,7 @@ from gearshift.domain.startup import StartReport
 from gearshift.supervisor.health import EngineClient
 from gearshift.supervisor.launch_log import LaunchLog
 from gearshift.supervisor.liveness import Liveness
+from gearshift.supervisor.processes import activity
 from gearshift.supervisor.racing import first_of
 from gearshift.supervisor.readiness import Readiness, epitaph, load_failed
 from gearshift.supervisor.stop_command import run_stop_command
@@ -53,7 +54,7 @@ class LocalChild:
         self._stop_asked = False
         self._stopping: asyncio.Task[StopReport] | None = None
         self._memory_at = parts.began  # when a stop saw the memory back
-        self._liveness = Liveness(parts.spec.timing, parts.client, lambda: self.pids, parts.in_flight)
+        self._liveness = Liveness(parts.spec.timing, parts.client, self._cpu_s, parts.in_flight)
         self._loading = asyncio.create_task(self._load(), name=f"load {parts.spec.variant}")
         self._loading.add_done_callback(_retrieve)
         self._watching: asyncio.Task[None] | None = None
@@ -95,6 +96,9 @@ class LocalChild:
         parts.grew()
         self._watching = asyncio.create_task(self._watch(), name=f"watch {parts.spec.variant}")
         return report
+
+    def _cpu_s(self) -> float | None:
+        return activity(self.pids).cpu_s if self.spec.owns_process else None
 
     async def _watch(self) -> None:
         """From ready to the end: its death or its silence, whichever comes first."""

@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from gearshift.domain.errors import Failure
 from gearshift.domain.variant import Timing
-from gearshift.supervisor import processes
 from gearshift.supervisor.health import Answer, EngineClient
 
 BUSY_CPU_SHARE = 0.02  # an engine that computes feeds its GPU from the CPU; one that hangs does not
+
+
+class Work:
+    """Whether a tree used CPU time since the last look."""
+
+    def __init__(self, cpu_s: Callable[[], float | None]) -> None:
+        """``cpu_s``: CPU seconds so far; None for an engine whose processes are not ours to see."""
+        self._cpu_s = cpu_s
+        self._mark, self._marked_at = cpu_s(), time.monotonic()
+
+    def since_last_look(self) -> bool:
+        """True as well when nobody can tell: an engine is not ended on a guess."""
+        now, at = self._cpu_s(), time.monotonic()
+        known = now is not None and self._mark is not None
+        used = (now or 0.0) - (self._mark or 0.0)
+        elapsed, self._mark, self._marked_at = at - self._marked_at, now, at
+        return not known or used > BUSY_CPU_SHARE * elapsed
 
 
 class Liveness:
     """Probes a ready engine until it fails twice in a row.
 
     An idle engine must be healthy and give a token. One with requests in flight (or nobody knows: None) must be
-    healthy; a token is asked of it only when its processes use no CPU time, because behind a long answer the probe
-    would queue and time out.
+    healthy; it fails for want of a token only when its processes use no CPU time either, because behind a long answer
+    a probe queues and times out.
     """
 
     def __init__(
         self,
         timing: Timing,
         client: EngineClient,
-        pids: Callable[[], Collection[int]],
+        cpu_s: Callable[[], float | None],
         in_flight: Callable[[], int | None],
     ) -> None:
         self._timing = timing
         self._client = client
-        self._pids = pids
+        self._cpu_s = cpu_s
         self._in_flight = in_flight
         self._paused = False
 
@@ -46,25 +62,24 @@ class Liveness:
         """Returns why the engine counts as hung; never, when probing is switched off."""
         every_s = self._timing.probe_every_s
         while True:
-            cpu_s, since = processes.activity(self._pids()).cpu_s, time.monotonic()
+            work = Work(self._cpu_s)
             await asyncio.sleep(3600 if every_s is None else every_s)
             if every_s is None or self._paused:
                 continue
-            used = (processes.activity(self._pids()).cpu_s - cpu_s) / (time.monotonic() - since)
-            failure = await self._failing_twice(computing=used > BUSY_CPU_SHARE)
+            failure = await self._failing_twice(work)
             if failure and not self._paused:
                 return failure
 
-    async def _failing_twice(self, *, computing: bool) -> Failure | None:
-        first = await self._ask(computing=computing)
-        if first.ok:
-            return None
-        second = await self._ask(computing=computing)
+    async def _failing_twice(self, work: Work) -> Failure | None:
+        first = await self._ask(work)
+        second = first if first.ok else await self._ask(work)
         return None if second.ok else Failure(f"stopped answering: {second.problem}")
 
-    async def _ask(self, *, computing: bool) -> Answer:
-        timeout_s = self._timing.probe_timeout_s
-        health = await self._client.health(timeout_s)
-        if not health.ok or (computing and self._in_flight() != 0):
+    async def _ask(self, work: Work) -> Answer:
+        health = await self._client.health(self._timing.probe_timeout_s)
+        if not health.ok or (self._in_flight() != 0 and work.since_last_look()):
             return health
-        return await self._client.probe(timeout_s)
+        work.since_last_look()
+        token = await self._client.probe(self._timing.probe_timeout_s)
+        # A request may have come in between and be what the probe waited for.
+        return health if not token.ok and self._in_flight() != 0 and work.since_last_look() else token
