@@ -66,7 +66,7 @@ def checked(session: Session, file: Path, *, strict: bool, as_json: bool = False
         raise ConfigError(tuple(errors))
     if errors:
         raise click.exceptions.Exit(Exit.USAGE)
-    session.output.say(f"{file}: {variants} variants, no errors")
+    session.output.say(f"{file}: {variants} variant{'' if variants == 1 else 's'}, no errors")
 
 
 def _problems(session: Session, file: Path, *, strict: bool) -> tuple[Sequence[Problem], int]:
