@@ -53,13 +53,11 @@ async def test_prompts_have_the_exact_length_by_the_servers_tokenizer() -> None:
     assert prompts == {200}
 
 
-async def test_without_a_tokenizer_the_first_answer_corrects_the_guess() -> None:
-    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
-        maker = rig._maker("truth", "prose")
-        maker._ids = None
-        guessed = maker._guess(100, 0, None)
-        maker.correct(100, 200)
-        assert len(maker._guess(100, 0, None).text) < len(guessed.text)
+async def test_random_token_ids_go_as_ids() -> None:
+    plan = replace(CELL, kind="ids", dialect="completions", depth=77)
+    result = await measure(FAST, plan)
+    prompts = {sample.usage.prompt for trial in result.trials for sample in trial.samples if sample.usage}
+    assert prompts == {77}
 
 
 async def test_a_cold_cell_stays_cold_on_a_server_that_caches() -> None:

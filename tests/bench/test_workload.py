@@ -16,7 +16,9 @@ from gearshift.bench.workload.corpus import Kind, corpus
 from gearshift.bench.workload.files import WorkloadFileError, read_prompts
 from gearshift.bench.workload.needle import Needle, needles
 from gearshift.bench.workload.prompts import PromptMaker
+from gearshift.bench.workload.source import open_source
 from gearshift.bench.workload.tokenizer import ServerTokenizer
+from gearshift.domain.errors import GearshiftError
 
 KINDS: list[Kind] = ["code", "prose", "json", "reasoning"]
 
@@ -92,6 +94,14 @@ async def test_a_server_without_a_tokenizer_gets_a_guess() -> None:
     assert 2000 < len(prompt.text) < 6000
 
 
+@pytest.mark.anyio
+async def test_without_a_tokenizer_the_first_answer_corrects_the_guess() -> None:
+    maker = PromptMaker(ServerTokenizer(LocalServer(knows=False), "m"))
+    guessed = await maker.make(1000)
+    maker.correct(1000, 2000)  # the server's usage said twice as many
+    assert len((await maker.make(1000)).text) == pytest.approx(len(guessed.text) / 2, rel=0.1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_text_is_there_and_the_same_every_time(kind: Kind) -> None:
     text = corpus(kind)
@@ -134,3 +144,34 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path, content: str) -> None
     path.write_text(content)
     with pytest.raises(WorkloadFileError, match=str(path)):
         read_prompts(path)
+
+
+@pytest.mark.anyio
+async def test_random_ids_are_valid_new_and_as_many_as_asked() -> None:
+    server = LocalServer()
+    source = open_source(ServerTokenizer(server, "m"), "ids", None)
+    one, other = await source.make(200), await source.make(200)
+    assert len(one.ids) == 200
+    assert one.ids != other.ids
+    assert "unk" not in server.vocabulary.decode(list(one.ids))
+    with pytest.raises(GearshiftError, match="needle"):
+        await source.make(10, needle=needles([0.5], seed=1)[0])
+
+
+@pytest.mark.anyio
+async def test_ids_of_a_server_without_a_tokenizer_are_unknown() -> None:
+    with pytest.raises(GearshiftError, match="no /tokenize"):
+        await open_source(ServerTokenizer(LocalServer(knows=False), "m"), "ids", None).make(5)
+
+
+@pytest.mark.anyio
+async def test_prompts_of_a_file_come_in_turn_behind_a_nonce(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('"first"\n"second"\n')
+    source = open_source(ServerTokenizer(LocalServer(), "m"), "file", str(path))
+    found = [await source.make(0) for _ in range(3)]
+    assert [prompt.text.rsplit("]\n", 1)[1] for prompt in found] == ["first", "second", "first"]
+    assert found[0].text != found[2].text
+    assert (await source.make(0, nonce=False)).text == "second"
+    with pytest.raises(WorkloadFileError, match="need its path"):
+        open_source(ServerTokenizer(LocalServer(), "m"), "file", None)

@@ -27,7 +27,8 @@ class CellPlan:
     trials: int = 3
     setting: str = ""  # what this cell sets apart: "off", "mtp 2", "cached", a variant
     model: str | None = None  # another model than the target's: a variant behind a Gearshift
-    kind: Kind = "prose"
+    kind: Kind | Literal["ids", "file"] = "prose"  # a kind of text, random token ids, or the prompts of ``file``
+    file: str | None = None
     dialect: Dialect = "chat"
     exact: bool = True
     cache: CacheIntent = "cold"

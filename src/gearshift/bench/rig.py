@@ -17,9 +17,9 @@ from gearshift.bench.sample import Call, Sample
 from gearshift.bench.target import Target, identify
 from gearshift.bench.trial import Load, Trial, run_trial
 from gearshift.bench.validity import DEFAULT_LIMITS, Limits
-from gearshift.bench.workload.corpus import Kind
 from gearshift.bench.workload.needle import Needle, needles
-from gearshift.bench.workload.prompts import PromptMaker
+from gearshift.bench.workload.prompts import Prompt, PromptMaker
+from gearshift.bench.workload.source import Source, open_source
 from gearshift.bench.workload.tokenizer import ServerTokenizer
 
 _WARMUP_OUTPUT = 16  # tokens: enough for every kernel of a decode step at the cell's batch size
@@ -52,7 +52,7 @@ class Rig:
         self._provenance = provenance
         self._stack = AsyncExitStack()
         self._target: Target | None = None
-        self._makers: dict[tuple[str, Kind], PromptMaker] = {}
+        self._sources: dict[tuple[str, str, str | None], Source] = {}
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -123,34 +123,37 @@ class Rig:
         return await closed_loop(self._client, calls, concurrency=plan.concurrency)
 
     async def _calls(self, plan: CellPlan, ask: Ask, count: int, number: int) -> list[Call]:
-        maker = self._maker(ask.model, plan.kind)
+        source = self._source(plan)
         hidden = _needles(plan)
         calls = []
         for index in range(count):
             needle = hidden[index % len(hidden)] if hidden else None
-            text, tokens = await _text(maker, plan, needle, window=(max(number, 0) * count + index) % 8)
-            calls.append(ask.call(text, prompt_tokens=tokens, label=needle.code if needle else ""))
+            prompt = await _prompt(source, plan, needle, window=(max(number, 0) * count + index) % 8)
+            label = needle.code if needle else ""
+            calls.append(ask.call(prompt.ids or prompt.text, prompt_tokens=prompt.tokens, label=label))
         return calls
 
-    def _maker(self, model: str, kind: Kind) -> PromptMaker:
-        key = (model, kind)
-        if key not in self._makers:
-            self._makers[key] = PromptMaker(ServerTokenizer(self._client, model), kind)
-        return self._makers[key]
+    def _source(self, plan: CellPlan) -> Source:
+        """One source a model and kind, so that fitted texts are shared between cells."""
+        model = plan.model or self.target.model
+        key = (model, plan.kind, plan.file)
+        if key not in self._sources:
+            self._sources[key] = open_source(ServerTokenizer(self._client, model), plan.kind, plan.file)
+        return self._sources[key]
 
     def _learn(self, plan: CellPlan, sample: Sample) -> None:
-        if sample.usage is not None:
-            self._maker(plan.model or self.target.model, plan.kind).correct(plan.depth, sample.usage.prompt)
+        source = self._source(plan)
+        if isinstance(source, PromptMaker) and sample.usage is not None:
+            source.correct(plan.depth, sample.usage.prompt)
 
 
-async def _text(maker: PromptMaker, plan: CellPlan, needle: Needle | None, *, window: int) -> tuple[str, int]:
+async def _prompt(source: Source, plan: CellPlan, needle: Needle | None, *, window: int) -> Prompt:
     """One prompt of the plan: unlike any other from its first word, or alike up to the end of the shared prefix."""
     if not plan.shared_prefix:
-        prompt = await maker.make(plan.depth, window=window, needle=needle)
-        return prompt.text, prompt.tokens
-    head = await maker.make(plan.shared_prefix, nonce=plan.cache == "cold")
-    tail = await maker.make(plan.depth - plan.shared_prefix, window=window)
-    return f"{head.text}\n\n{tail.text}", head.tokens + tail.tokens
+        return await source.make(plan.depth, window=window, needle=needle)
+    head = await source.make(plan.shared_prefix, nonce=plan.cache == "cold")
+    tail = await source.make(plan.depth - plan.shared_prefix, window=window)
+    return Prompt(f"{head.text}\n\n{tail.text}", head.tokens + tail.tokens, exact=head.exact and tail.exact)
 
 
 def _needles(plan: CellPlan) -> tuple[Needle, ...]:

@@ -44,6 +44,7 @@ class Prompt:
     text: str
     tokens: int
     exact: bool  # by the server's own tokenizer
+    ids: tuple[int, ...] = ()  # sent instead of the text, where there are any
 
 
 class PromptMaker:
@@ -66,7 +67,7 @@ class PromptMaker:
         if key not in self._fitted:
             self._fitted[key] = await self._fit(tokens, window, needle)
         body = self._fitted[key]
-        head = await self._nonce() if nonce else await self._fixed_head()
+        head = await self.nonce() if nonce else await self._fixed_head()
         return Prompt(head + body.text, body.tokens, body.exact)
 
     def correct(self, asked: int, found: int) -> None:
@@ -113,7 +114,7 @@ class PromptMaker:
             self._ids = await self._tokenizer.encode(corpus(self.kind)[:400_000])
         return self._ids
 
-    async def _nonce(self) -> str:
+    async def nonce(self) -> str:
         """Random words that are equally long in tokens, so that every nonce is as long as the next."""
         if self._words is None:
             self._words = await self._equal_words()
