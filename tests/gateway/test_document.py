@@ -130,6 +130,14 @@ def test_duplicate_keys_in_a_large_body_are_refused() -> None:
     assert caught.value.code == "duplicate_key"
 
 
+@pytest.mark.parametrize("key", ['"k%d"', '"k"'])
+def test_a_flood_of_members_is_refused(key: str) -> None:
+    names = (key.replace("%d", str(number)) for number in range(5000))
+    with pytest.raises(RefusedError) as caught:
+        parse(("{" + ",".join(f"{name}:1" for name in names) + "}").encode())
+    assert caught.value.code == "too_many_members"
+
+
 def variant(**fields: Any) -> Variant:
     return Variant("m", "v", EngineRef("command"), **fields)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -18,11 +18,14 @@ from gearshift.edge.errors import RefusedError
 
 _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEY = re.compile(rb'[ \t\n\r]*("(?:[^"\\]|\\.)*")[ \t\n\r]*:[ \t\n\r]*')
+_COMMA = ord(",")
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^ \t\n\r,\]}]+', re.DOTALL)
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 # The exact scanner looks at every token in Python; duplicate keys in a document this large are refused instead.
-_DUPLICATES_LIMIT = 4 * 1024**2
+_DUPLICATES_LIMIT = 1024**2
+# Far above any dialect's, and low enough that walking them holds nobody else up.
+_MEMBERS_LIMIT = 1024
 
 
 class Member(NamedTuple):
@@ -68,12 +71,14 @@ def parse(body: bytes) -> Document:
     except (msgspec.DecodeError, RecursionError) as error:
         where = f"{error}".removeprefix("JSON is malformed: ").replace("Input data was truncated", "ends too early")
         raise RefusedError(400, "invalid_json", f"invalid JSON: {where}; the body has {len(body)} bytes") from None
+    if len(raw) > _MEMBERS_LIMIT:
+        _too_many()
     members = _walk(body, raw)
-    if members is None:
-        if len(body) > _DUPLICATES_LIMIT:
-            raise RefusedError(400, "duplicate_key", "a top-level key is given twice in a large body")
-        members = _scan(body)
-    return Document(body, tuple(members), raw)
+    return Document(body, tuple(_scan(body) if members is None else members), raw)
+
+
+def _too_many() -> NoReturn:
+    raise RefusedError(400, "too_many_members", f"the body has more than {_MEMBERS_LIMIT} top-level members")
 
 
 def _walk(body: bytes, raw: dict[str, msgspec.Raw]) -> list[Member] | None:
@@ -94,19 +99,20 @@ def _walk(body: bytes, raw: dict[str, msgspec.Raw]) -> list[Member] | None:
     return members if closed or not raw else None
 
 
-_COMMA = ord(",")
-
-
 def _starts_with(body: bytes, value: msgspec.Raw, at: int) -> bool:
     # Any buffer will do at run time; a bytes copy of a large prompt is what this avoids.
     return body.startswith(value, at)
 
 
 def _scan(body: bytes) -> list[Member]:
-    """Every member of a valid JSON object, duplicates too: exact, and slow on large documents."""
+    """Every member of a valid JSON object, duplicates too: exact, and too slow for large documents."""
+    if len(body) > _DUPLICATES_LIMIT:
+        raise RefusedError(400, "duplicate_key", "a top-level key is given twice in a large body")
     position = body.index(b"{") + 1
     members: list[Member] = []
     while opened := _KEY.match(body, position):
+        if len(members) == _MEMBERS_LIMIT:
+            _too_many()
         end = _value_end(body, opened.end())
         members.append(Member(msgspec.json.decode(opened[1], type=str), opened.start(1), opened.end(), end))
         position = _skip_space(body, end) + 1
