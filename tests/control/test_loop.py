@@ -249,3 +249,28 @@ async def test_a_gpu_that_is_not_here_is_told_with_what_is(make: MakeControl) ->
     it = make("models: {m: {variants: {a: {engine: command, command: [x], gpus: [7], memory: 1GiB}}}}")
     with pytest.raises(LoadFailedError, match="GPU 7"):
         await it.control.request("m:a").wait(5)
+
+
+async def test_an_unload_ends_even_when_a_request_starts_the_variant_again_at_once(make: MakeControl) -> None:
+    it = make()
+    gate = asyncio.Event()
+    it.launcher.scripts["m:a"] = Script(stop_gate=gate)
+    (await leased(it.control, "m:a")).release()
+    unloading = asyncio.create_task(it.control.unload("m:a"))
+    while it.control.phase("m:a") is not Phase.STOPPING:
+        await asyncio.sleep(0)
+    again = it.control.request("m:a")
+    gate.set()
+    async with asyncio.timeout(5):
+        await unloading
+        assert await again.wait() is not None
+
+
+async def test_what_another_launch_held_is_forgotten(make: MakeControl) -> None:
+    it = make()
+    (await leased(it.control, "m:a")).release()
+    it.control._residency.measured["m:a"] = {"GPU-fake-0": 1}
+    changed = settings_of(TWO.replace("serve-a", "serve-a2"))
+    it.control.configure(changed, it.preparation.world(changed))
+    (await leased(it.control, "m:a")).release()
+    assert "m:a" not in it.control._residency.measured

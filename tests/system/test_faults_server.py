@@ -39,7 +39,7 @@ async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(g
 
 async def test_a_restart_ends_what_survived_a_sigkill_of_everything_that_guards_it(gearshift: Start) -> None:
     """Gearshift and every process between it and the engine are killed at once: the state file is what is left."""
-    server = await gearshift({"a": fake(ignore_sigterm=True, environment_wipe=True)})
+    server = await gearshift({"a": fake(ignore_sigterm=True, environment_wipe=True, config={"stop_grace": "1s"})})
     await server.chat("m:a")
     pids = (await server.row("m:a"))["pids"]
     guards = [pid for pid in marked(server.home) if pid not in (*pids, server.pid)]

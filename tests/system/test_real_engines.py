@@ -72,8 +72,9 @@ async def test_two_llama_variants_that_fit_are_resident_together(gearshift: Star
 
 async def test_ngram_speculation_really_drafts_and_the_neutral_metrics_say_so(gearshift: Start, gguf: str) -> None:
     server = await gearshift({"a": llama(gguf, speculation={"method": "ngram"})}, env=ENV)
-    message = [{"role": "user", "content": REPEATING}]
-    await server.chat("m:a", max_tokens=200, messages=message, temperature=0, ignore_eos=True)
+    prompt = "The cat sat on the mat and the dog sat on the cat. " * 16
+    body = {"model": "m:a", "prompt": prompt, "max_tokens": 96, "temperature": 0, "ignore_eos": True}
+    assert (await server.call("POST", "/v1/completions", json=body)).status == 200
     metrics = (await server.get("/metrics")).body
     drafts = [line for line in metrics.splitlines() if line.startswith("gearshift_engine_drafts_total{")]
     assert drafts, metrics

@@ -39,6 +39,8 @@ from gearshift.scheduler import (
     SleepVariant,
     Start,
     Stop,
+    StopFailed,
+    Stopped,
     Tick,
     Unload,
     Wake,
@@ -71,6 +73,7 @@ class Control:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = NEVER
         self._phases: dict[str, Phase] = {}
+        self._stops: dict[str, int] = {}  # stops that ended, by variant
         self._moved = asyncio.Event()
         self._preloads: set[asyncio.Task[None]] = set()
         self.journal = means.journal
@@ -128,8 +131,11 @@ class Control:
 
     async def unload(self, variant: str) -> Phase | None:
         """Drain and stop it; returns the phase it came to rest in."""
+        seen = self._stops.get(variant, 0)
         self.dispatch(Unload(variant))
-        await self._until(lambda: self.phase(variant) in (Phase.STOPPED, Phase.FAILED, None))
+        # A request that arrives during the stop starts it again in the same breath: the stop counts, not the phase.
+        resting = (Phase.STOPPED, Phase.FAILED, None)
+        await self._until(lambda: self._stops.get(variant, 0) > seen or self.phase(variant) in resting)
         return self.phase(variant)
 
     def log_path(self, variant: str) -> Path | None:
@@ -184,8 +190,11 @@ class Control:
         self._note_moves()
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Died):
-            self._revoke_all(event.variant, f"its engine died: {event.failure.cause}")
+        match event:
+            case Died(variant, failure):
+                self._revoke_all(variant, f"its engine died: {failure.cause}")
+            case Stopped(variant) | StopFailed(variant):
+                self._stops[variant] = self._stops.get(variant, 0) + 1
         for effect in self._scheduler.handle(event, time.monotonic()):
             self._perform(effect)
 

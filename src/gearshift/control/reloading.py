@@ -74,4 +74,5 @@ def difference(
 
 
 def _restarts(before: World, after: World, name: str) -> bool:
-    return before.profiles[name].launch != after.profiles[name].launch
+    old, new = before.profiles[name], after.profiles[name]
+    return (old.launch, old.devices) != (new.launch, new.devices)

@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from gearshift.control.journal import Journal
-from gearshift.control.preparation import Preparation
+from gearshift.control.preparation import Preparation, launch_digest
 from gearshift.control.resident import Loaded, Resident
 from gearshift.control.swaps import Departure, SwapLedger
 from gearshift.domain.device import CPU_DEVICE, DeviceMemory
@@ -67,7 +67,10 @@ class Residency:
 
     def start(self, variant: str, stopped: tuple[str, ...], *, wake: bool) -> None:
         """Load or wake it; ends in Ready or LoadFailed, and later perhaps in Died."""
-        self._variants[variant] = self.settings().variants()[variant]
+        before, now = self._variants.get(variant), self.settings().variants()[variant]
+        if before is not None and launch_digest(before) != launch_digest(now):
+            self.measured.pop(variant, None)  # what another launch held says nothing of this one
+        self._variants[variant] = now
         resident = self.residents.get(variant) or Resident(
             self.means.launcher, lambda port: self._spec(variant, port), lambda child: self._note_log(variant, child)
         )
