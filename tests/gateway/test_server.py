@@ -167,6 +167,15 @@ async def test_a_long_answer_outlives_every_deadline_of_requests(door: Front, fa
         assert (await raw.all()).endswith(b"}")
 
 
+@pytest.mark.usefixtures("short_deadlines")
+async def test_a_websocket_outlives_every_deadline_of_requests(door: Front) -> None:
+    async with aiohttp.ClientSession(door.url) as client, client.ws_connect("/upstream/m:v/ws") as socket:
+        with pytest.raises(TimeoutError):
+            await socket.receive(timeout=0.5)  # silence, and no close
+        await socket.send_str("still here")
+        assert await socket.receive_str(timeout=5) == "still here"
+
+
 async def test_trailers_never_become_headers(door: Front, fake: Engine) -> None:
     async with connected(door) as raw:
         chunked = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\nX-Late: 1\r\n\r\n" % (len(BODY), BODY)

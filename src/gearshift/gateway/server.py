@@ -44,8 +44,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._overhead += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
-            self._stop_timer()
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+            self._stop_timer()  # a websocket has its own protocol and its own pings from here on
         elif self._in_head or self._in_body:
             self._check_overhead()
             if self._timer is None:
