@@ -1,7 +1,8 @@
 """What a swap costs beyond the engines' own stop, memory return, load and probe.
 
-Two variants of the scripted engine take turns. The engines' shares are what the supervisor stamped; what is left of the
-time from the decision to ready is ours. The client's wait, less a direct request to the same engine, is shown beside it.
+Two variants of the scripted engine take turns. The engines' shares are what the supervisor stamped; what is left of
+the time from the decision to ready is ours. The client's wait, less a request to the engine once it is ready, is shown
+beside it.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ async def test_memory_that_does_not_come_back_is_named_and_keeps_others_out(gear
     answer = await server.chat("m:b", stream=False)
     assert answer.status == 503
     assert "9 GiB of GPU-fake-0 did not come back" in answer.json["error"]["message"]
-    gpu.write_text(json.dumps({"residue": {}}))  # it comes back after all: the stop is tried again, and then the place is free
+    gpu.write_text(json.dumps({"residue": {}}))  # it comes back after all, and the stop is tried again
     await server.until_state("m:a", "stopped")
     assert (await server.chat("m:b")).status == 200
 
