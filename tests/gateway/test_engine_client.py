@@ -24,9 +24,10 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 
 
 
 class Fickle:
-    """An engine that answers one request a connection and closes it when the next one comes."""
+    """An engine that answers one request a connection and closes or resets it when the next one comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, resets: bool) -> None:
+        self.resets = resets
         self.connections = 0
         self.requests = 0
 
@@ -38,7 +39,7 @@ class Fickle:
             await self._read(reader)
         except asyncio.IncompleteReadError:
             pass
-        writer.close()
+        (writer.transport.abort if self.resets else writer.close)()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -48,15 +49,16 @@ class Fickle:
 
 
 @asynccontextmanager
-async def fickle() -> AsyncIterator[tuple[Fickle, int]]:
-    engine = Fickle()
+async def fickle(*, resets: bool = False) -> AsyncIterator[tuple[Fickle, int]]:
+    engine = Fickle(resets=resets)
     server = await asyncio.start_server(engine.serve, "127.0.0.1", 0)
     async with server:
         yield engine, server.sockets[0].getsockname()[1]
 
 
-async def test_a_request_that_met_a_closing_connection_goes_out_once_more() -> None:
-    async with fickle() as (engine, port), front(port) as door, aiohttp.ClientSession(door.url) as client:
+@pytest.mark.parametrize("resets", [False, True])
+async def test_a_request_that_met_a_closing_connection_goes_out_once_more(resets: bool) -> None:  # noqa: FBT001 - a parameter of pytest
+    async with fickle(resets=resets) as (engine, port), front(port) as door, aiohttp.ClientSession(door.url) as client:
         for _ in range(3):
             async with client.post("/v1/chat/completions", json=CHAT) as response:
                 assert response.status == 200

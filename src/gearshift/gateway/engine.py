@@ -99,8 +99,9 @@ class EngineClient:
             headers["Content-Length"] = str(length)
         try:
             return await self._request(method, url, headers, body, length)
-        except aiohttp.ServerDisconnectedError:
-            if not isinstance(body, list | None):
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            # Closed or reset under the request; a refused connection is no such thing and would only be refused again.
+            if isinstance(error, aiohttp.ClientConnectorError) or not isinstance(body, list | None):
                 raise
         return await self._request(method, url, headers, body, length)
 
