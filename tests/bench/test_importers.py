@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.bench.importers import Imported, cross_check, read_file
+from gearshift.bench.importers import Imported, cross_check, keep, read_file
 from gearshift.bench.importers.imported import ImportFormatError
+from gearshift.bench.results import IncomparableError, diff, to_csv
+from gearshift.store import open_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SAMPLES = Path(os.environ.get("GEARSHIFT_SAMPLES", Path(__file__).parents[3] / "shared" / "samples")) / "bench"
@@ -273,6 +275,38 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, c
     path = write(tmp_path_factory.mktemp("any"), content)
     with suppress(ImportFormatError):
         assert read_file(path).definitions
+
+
+def test_imports_enter_the_store_under_their_own_tool(tmp_path: Path) -> None:
+    measurements = open_store(tmp_path / "gearshift.db").measurements
+    path = write(tmp_path, VLLM)
+    number = keep(read_file(path), measurements, file=path, at=100.0)
+
+    found = measurements.experiment(number)
+
+    assert (found.record.tool, found.record.model, found.state) == ("vllm bench serve", "org/model", "done")
+    assert [cell.record.valid for cell in found.cells] == [False]  # its peak lies below its mean
+    assert found.cells[0].record.figures["ttft_s"]["mean"] == 0.2
+    with pytest.raises(IncomparableError, match="no valid cell"):
+        diff(found, found)
+
+
+def test_two_imports_of_one_tool_are_compared_by_what_it_states(tmp_path: Path) -> None:
+    measurements = open_store(tmp_path / "gearshift.db").measurements
+    sound = {key: value for key, value in VLLM.items() if key != "max_output_tokens_per_s"}
+    numbers = []
+    for name, changes in (
+        ("a.json", {}),
+        ("b.json", {"output_throughput": 110.0, "mean_tpot_ms": 27.0, "mean_itl_ms": 81.0}),
+    ):
+        path = write(tmp_path, sound | {"mean_e2el_ms": None} | changes, name)
+        numbers.append(keep(read_file(path), measurements, file=path, at=1.0))
+    changes_ = diff(*(measurements.experiment(number) for number in numbers))
+    found = {change.figure: change.change for change in changes_}
+    assert found["output_tok_s"] == pytest.approx(0.1)
+    assert found["tpot_s"] == pytest.approx(-0.1)
+    assert all(change.apart is None for change in changes_)
+    assert "110.0" in to_csv([measurements.experiment(numbers[1])])
 
 
 EXPECTED = {

@@ -13,9 +13,11 @@ from gearshift.bench.bodies import Ask
 from gearshift.bench.cell import CellResult
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.plan import CellPlan
+from gearshift.bench.records import from_record, to_record
 from gearshift.bench.rig import Rig
 from gearshift.bench.truth import Script, serve
 from gearshift.bench.validity import Limits
+from gearshift.domain.telemetry import GpuReading
 
 pytestmark = pytest.mark.anyio
 FAST = Script(ttft_s=0.02, step_s=0.002)
@@ -25,7 +27,7 @@ CELL = CellPlan("concurrency", depth=64, output=16, requests=4, trials=2)
 
 
 async def measure(script: Script, plan: CellPlan) -> CellResult:
-    async with serve(script) as server, Rig(server.url, timeout_s=20, limits=PATIENT) as rig:
+    async with serve(script) as server, Rig(server.url, limits=PATIENT) as rig:
         return await rig.cell(plan)
 
 
@@ -167,3 +169,38 @@ async def test_an_open_loop_sends_on_its_schedule() -> None:
     planned = [sample.planned_s for sample in result.trials[0].samples]
     assert planned[0] == 0.0
     assert None not in planned
+
+
+class ScriptedGpu:
+    """One GPU whose energy counter rises by a joule a reading."""
+
+    def __init__(self, throttle: tuple[str, ...] = ()) -> None:
+        self.throttle = throttle
+        self.reads = 0
+
+    def read(self) -> list[GpuReading]:
+        self.reads += 1
+        return [GpuReading("GPU-1", 1500 + self.reads, None, 200.0, 60, 2**30, float(self.reads), self.throttle)]
+
+
+async def test_a_gpu_is_watched_beside_a_local_server() -> None:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT, telemetry=ScriptedGpu(("thermal",))) as rig:
+        result = await rig.cell(replace(CELL, trials=1))
+    (gpu,) = result.trials[0].gpus
+    assert (gpu.power_w, gpu.temperature_c, gpu.used_bytes) == (200.0, 60, 2**30)
+    assert gpu.energy_j is not None
+    assert result.energy_j_per_token == pytest.approx(gpu.energy_j / 64)
+    assert "gpu_throttled" in names(result)
+    record = to_record(result, rig.target)
+    assert from_record(record, record.trials, PATIENT).trials[0].gpus == result.trials[0].gpus
+
+
+async def test_the_engines_pages_may_be_elsewhere_than_its_endpoint() -> None:
+    async with (
+        serve(FAST) as engine,
+        serve(replace(FAST, flavour="llama.cpp")) as gateway,
+        Client(gateway.url, control_url=engine.url + "/v1/") as client,
+    ):
+        assert await client.get_json("/version") == {"version": "truth"}
+        sample = await client.send(Ask("truth", 3).call("x"), epoch=0.0)
+    assert sample.timings is not None

@@ -84,3 +84,18 @@ def test_pairs_follow_each_other_where_they_can() -> None:
     assert swap.pairs(["a", "b"]) == (("a", "b"), ("b", "a"))
     with pytest.raises(ValueError, match="two variants"):
         swap.pairs(["a"])
+
+
+@pytest.mark.anyio
+async def test_every_pair_is_kept_as_it_is_done() -> None:
+    kept: list[swap.SwapCell] = []
+    async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
+        target = Target(server.url, "m")
+        swapper = RecordedSwapper(replace(RECORD, cold=False))
+        result = await swap.run(client, swapper, target, ["m:a", "m:b"], trials=1, keep=kept.append)
+    assert [cell.goal for cell in kept] == ["m:b", "m:a"]
+    assert result.cells == tuple(kept)
+    record = swap.to_record(kept[0])
+    assert record.setting == "m:a > m:b"
+    assert record.figures["cold"] == [False]  # woken from sleep
+    assert record.figures["first_token_times_s"] == [kept[0].trials[0].first_token_s]

@@ -83,6 +83,15 @@ class CellResult:
         accepted = sum(counters.accepted_tokens or 0 for counters in counted)
         return generated / (generated - accepted) if generated > accepted else None
 
+    @property
+    def energy_j_per_token(self) -> float | None:
+        """What all GPUs drew over the trials, a generated token; None where they do not say."""
+        drawn = [gpu.energy_j for trial in self.trials for gpu in trial.gpus]
+        tokens = sum(trial.output_tokens or 0 for trial in self.trials)
+        if not drawn or not tokens or None in drawn:
+            return None
+        return sum(energy for energy in drawn if energy is not None) / tokens
+
     def per_request(self, figure: Callable[[Sample], float | None]) -> Estimate | None:
         """The estimate of a per-request figure over boot > trial > request."""
         boots: dict[int, list[list[float]]] = {}
@@ -115,6 +124,8 @@ class CellResult:
             "chunks": self._chunks(),
             "engine": engine_view(self.trials).to_json(),
             "client": self._client(),
+            "gpus": [asdict(gpu) for trial in self.trials[-1:] for gpu in trial.gpus] or None,
+            "energy_j_per_token": self.energy_j_per_token,
             "invariants": [asdict(check) for check in checks(self.plan, self.trials)],
             "valid": self.valid,
             "flags": [flag.name for flag in self.flags],

@@ -46,10 +46,17 @@ class _Attempt:
 
 
 class Client:
-    """One server under test. Use as an async context manager; a session keeps its connections alive between trials."""
+    """One server under test. Use as an async context manager; a session keeps its connections alive between trials.
 
-    def __init__(self, base_url: str, *, key: str | None = None, timeout_s: float = 3600.0) -> None:
+    ``control_url`` is where control pages are (``/metrics``, ``/tokenize``), when that is not ``base_url``: behind a
+    gateway, the engine itself.
+    """
+
+    def __init__(
+        self, base_url: str, *, key: str | None = None, control_url: str | None = None, timeout_s: float = 3600.0
+    ) -> None:
         self.base_url = root_of(base_url)
+        self.control_url = root_of(control_url or base_url)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._headers = headers | {"Content-Type": "application/json", "Accept": "text/event-stream"}
         self._timeout_s = timeout_s
@@ -131,13 +138,13 @@ class Client:
 
     async def _control(self, method: str, path: str, body: Mapping[str, object] | None) -> str | None:
         try:
-            async with _opened(self._control_session).request(method, self.base_url + path, json=body) as response:
+            async with _opened(self._control_session).request(method, self.control_url + path, json=body) as response:
                 if (reason := _REFUSALS.get(response.status)) is not None:
-                    msg = f"{self.base_url}{path} answers {response.status}: {reason}"
+                    msg = f"{self.control_url}{path} answers {response.status}: {reason}"
                     raise TargetError(msg, hint=reason)
                 return await response.text() if response.status == _OK else None
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-            msg = f"{self.base_url}{path} does not answer: {str(error) or 'deadline passed'}"
+            msg = f"{self.control_url}{path} does not answer: {str(error) or 'deadline passed'}"
             raise TargetError(msg, hint="check the URL and that the server runs") from error
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gearshift.bench.cell import CellResult, NeedleScore
 from gearshift.bench.counters import Counters, Difference
+from gearshift.bench.gpus import GpuReport
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import EngineTimings, Sample, Usage
 from gearshift.bench.target import Target
@@ -61,14 +62,14 @@ def _trial_record(trial: Trial) -> TrialRecord:
         boot=trial.boot,
         begun=trial.begun,
         counters=None if counted is None else {**counted, "silent": trial.silent_speculation},
-        watch={**asdict(trial.watch), "kv_use": trial.kv_use},
+        watch={**asdict(trial.watch), "kv_use": trial.kv_use, "gpus": [asdict(gpu) for gpu in trial.gpus]},
         samples=tuple(_sample_record(sample) for sample in trial.samples),
     )
 
 
 def _trial(record: TrialRecord) -> Trial:
     watch = dict(record.watch)
-    kv_use = watch.pop("kv_use", None)
+    kv_use, gpus = watch.pop("kv_use", None), watch.pop("gpus", ())
     return Trial(
         samples=tuple(_sample(sample) for sample in record.samples),
         watch=WatchReport(**watch),
@@ -77,6 +78,7 @@ def _trial(record: TrialRecord) -> Trial:
         begun=record.begun,
         boot=record.boot,
         silent_speculation=bool(record.counters and record.counters["silent"]),
+        gpus=tuple(GpuReport.from_json(gpu) for gpu in gpus),
     )
 
 

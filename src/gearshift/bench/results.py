@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.store import StoredCell, StoredExperiment
@@ -107,7 +106,7 @@ def to_csv(experiments: Sequence[StoredExperiment]) -> str:
 
 def _csv_row(experiment: StoredExperiment, cell: StoredCell) -> list[object]:
     record, figures = cell.record, cell.record.figures
-    values = [(figures.get(name) or {}).get(end) for name in FIGURES for end in ("median", "low", "high")]
+    values = [_end(figures.get(name), end) for name in FIGURES for end in ("median", "low", "high")]
     head = [experiment.id, experiment.record.name, experiment.record.model]
     point = [record.setting, record.concurrency, record.depth, int(record.valid)]
     return [*head, *point, *values, " ".join(figures.get("flags", []))]
@@ -137,12 +136,23 @@ def _changes(a: StoredCell, b: StoredCell) -> Iterator[Change]:
         return
     for figure in FIGURES:
         left, right = a.record.figures.get(figure), b.record.figures.get(figure)
-        if left and right and left["median"]:
-            change = right["median"] / left["median"] - 1
-            yield Change(*_point(a), figure, left["median"], right["median"], change, _apart(left, right))
+        before, after = _end(left, "median"), _end(right, "median")
+        if before and after is not None:
+            yield Change(*_point(a), figure, before, after, after / before - 1, _apart(left, right))
 
 
-def _apart(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool | None:
-    if left["low"] is None or right["low"] is None:
+def _end(figure: object, end: str) -> float | None:
+    """Median, low or high of a stored figure; an imported one may be a bare number, or have a mean instead."""
+    if isinstance(figure, int | float):
+        return float(figure) if end == "median" else None
+    if not isinstance(figure, Mapping):
         return None
-    return bool(left["high"] < right["low"] or right["high"] < left["low"])
+    found: float | None = figure.get(end, figure.get("mean") if end == "median" else None)
+    return found
+
+
+def _apart(left: object, right: object) -> bool | None:
+    (a_low, a_high), (b_low, b_high) = ((_end(side, "low"), _end(side, "high")) for side in (left, right))
+    if a_low is None or a_high is None or b_low is None or b_high is None:
+        return None
+    return a_high < b_low or b_high < a_low

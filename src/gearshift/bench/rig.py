@@ -21,6 +21,7 @@ from gearshift.bench.workload.needle import Needle, needles
 from gearshift.bench.workload.prompts import Prompt, PromptMaker
 from gearshift.bench.workload.source import Source, open_source
 from gearshift.bench.workload.tokenizer import ServerTokenizer
+from gearshift.domain.telemetry import Telemetry
 
 _WARMUP_OUTPUT = 16  # tokens: enough for every kernel of a decode step at the cell's batch size
 _MOST_SPREAD_S = 1.0
@@ -39,14 +40,17 @@ class Prepared:
 class Rig:
     """Measures cells on one server. Use as an async context manager.
 
-    A fitted text serves all cells of its length; every trial's prompts are new by their nonce.
+    A fitted text serves all cells of its length; every trial's prompts are new by their nonce. ``control_url`` is where
+    the engine's own pages are when a gateway stands before it. ``telemetry`` is for a server on this box only.
     """
 
     def __init__(
-        self, url: str, *, model: str | None = None, key: str | None = None,
-        provenance: Mapping[str, object] | None = None, timeout_s: float = 3600.0, limits: Limits = DEFAULT_LIMITS,
+        self, url: str, *, model: str | None = None, key: str | None = None, control_url: str | None = None,
+        provenance: Mapping[str, object] | None = None, limits: Limits = DEFAULT_LIMITS,
+        telemetry: Telemetry | None = None,
     ) -> None:  # fmt: skip
-        self._client = Client(url, key=key, timeout_s=timeout_s)
+        self._client = Client(url, key=key, control_url=control_url)
+        self._telemetry = telemetry
         self.limits = limits
         self._model = model
         self._provenance = provenance
@@ -111,7 +115,8 @@ class Rig:
         calls = await self._calls(plan, prepared.ask, plan.requests, number)
         schedule = poisson_schedule(plan.rate, len(calls), seed=plan.seed + number) if plan.rate else None
         load = Load(plan.concurrency, prepared.spread_s, schedule)
-        return await run_trial(self._client, self.target, calls, load, boot=boot)
+        telemetry = self._telemetry if self.target.local else None
+        return await run_trial(self._client, self.target, calls, load, boot=boot, telemetry=telemetry)
 
     def result(self, prepared: Prepared, trials: list[Trial]) -> CellResult:
         """Judge the trials of a prepared cell."""

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from gearshift.bench.client import Client
 from gearshift.bench.counters import Difference, Reading, difference, read
+from gearshift.bench.gpus import GpuReport, watching_gpus
 from gearshift.bench.load import closed_loop, open_loop
 from gearshift.bench.sample import Call, Sample
 from gearshift.bench.target import Target
 from gearshift.bench.watch import WatchReport, watching
+from gearshift.domain.telemetry import Telemetry
 
 _SETTLE_S = 2.0  # counters follow the stream's end: llama-server's when the slot is released, vLLM's by a step
 _POLL_S = 0.02
@@ -40,6 +42,7 @@ class Trial:
     begun: float
     boot: int = 0
     silent_speculation: bool = False  # a drafter is configured, tokens were generated, nothing was drafted
+    gpus: tuple[GpuReport, ...] = ()
 
     @property
     def good(self) -> tuple[Sample, ...]:
@@ -66,11 +69,19 @@ class _Peak:
     kv_use: float | None = field(default=None)
 
 
-async def run_trial(client: Client, target: Target, calls: Sequence[Call], load: Load, *, boot: int = 0) -> Trial:
+async def run_trial(
+    client: Client,
+    target: Target,
+    calls: Sequence[Call],
+    load: Load,
+    *,
+    boot: int = 0,
+    telemetry: Telemetry | None = None,
+) -> Trial:
     """Send ``calls`` and collect everything. Raises TargetError when the server's pages cannot be read any more."""
     before = await _reading(client, target)
     begun = time.time()
-    async with watching(target.pids) as watch, _peak_gauges(client, target) as peak:
+    async with watching_gpus(telemetry) as gpus, watching(target.pids) as watch, _peak_gauges(client, target) as peak:
         if load.schedule_s is not None:
             samples = await open_loop(client, calls, schedule_s=load.schedule_s)
         else:
@@ -79,7 +90,7 @@ async def run_trial(client: Client, target: Target, calls: Sequence[Call], load:
     if before is not None:
         counted = await _settled(client, target, before, samples)
     silent = bool(target.speculative and counted is not None and counted.silent_speculation)
-    return Trial(samples, watch.report, counted, peak.kv_use, begun, boot, silent)
+    return Trial(samples, watch.report, counted, peak.kv_use, begun, boot, silent, gpus.reports)
 
 
 async def _reading(client: Client, target: Target) -> Reading | None:

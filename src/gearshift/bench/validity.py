@@ -64,6 +64,7 @@ def judge(plan: CellPlan, trials: Sequence[Trial], limits: Limits = DEFAULT_LIMI
         *_requests(trials),
         *_server(plan, trials),
         *_client(trials, limits),
+        *_gpus(trials),
         *_repeats(trials, limits),
         *_lengths(plan, trials),
     ]
@@ -182,6 +183,12 @@ def _client(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
         yield Flag("busy_cores", f"other programs used {max(foreign):.2f} cores")
 
 
+def _gpus(trials: Sequence[Trial]) -> Iterator[Flag]:
+    reasons = sorted({reason for trial in trials for gpu in trial.gpus for reason in gpu.throttle})
+    if reasons:
+        yield Flag("gpu_throttled", f"the GPU was slowed down: {', '.join(reasons)}")
+
+
 def _repeats(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
     medians = [median(tpots) for trial in trials if (tpots := _tpots(trial))]
     if len(trials) == 1:
@@ -199,6 +206,8 @@ def _repeats(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
 
 def _cause(trials: Sequence[Trial], limits: Limits) -> str:
     """The likeliest cause of a drift that the data knows of."""
+    if any(gpu.throttle for trial in trials for gpu in trial.gpus):
+        return "the GPU was slowed down"
     foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
     if len(foreign) == len(trials) and max(foreign) - min(foreign) > limits.foreign_cores:
         return "other programs' use of the cores changed"

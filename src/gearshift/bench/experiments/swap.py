@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Protocol
@@ -14,6 +14,7 @@ from gearshift.bench.outcome import Outcome
 from gearshift.bench.target import Target
 from gearshift.domain.records import SwapRecord
 from gearshift.stats.estimate import Estimate, estimate_trials
+from gearshift.store import CellRecord
 
 _PROMPT = "Say ready."
 
@@ -64,6 +65,7 @@ class SwapCell:
             "trials": len(self.trials),
             "first_token_s": _json(self.first_token_s),
             **figures,
+            "cold": [trial.phases.cold for trial in self.trials if trial.phases is not None],  # False: woken from sleep
             "valid": bool(self.trials),
             "flags": ["single_run"] if len(self.trials) == 1 else [],
         }
@@ -105,6 +107,43 @@ def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
         left.remove(follows)
         ordered.append(follows)
     return tuple(ordered)
+
+
+async def run(
+    client: Client,
+    swapper: Swapper,
+    target: Target,
+    variants: Sequence[str],
+    *,
+    trials: int = 3,
+    keep: Callable[[SwapCell], None] = lambda _: None,
+) -> SwapResult:
+    """Every ordered pair; ``keep`` gets each as it is done, so that an interruption loses only the one under way.
+
+    Raises:
+        TargetError: a swap failed.
+        ValueError: fewer than two variants.
+    """
+    cells = []
+    for origin, goal in pairs(variants):
+        cells.append(await measure(client, swapper, origin, goal, trials=trials))
+        keep(cells[-1])
+    return SwapResult(target, tuple(cells))
+
+
+def to_record(cell: SwapCell) -> CellRecord:
+    """The cell as the store keeps it; its raw times are in the figures."""
+    setting = f"{cell.origin} > {cell.goal}"
+    times = [trial.first_token_s for trial in cell.trials]
+    return CellRecord(
+        key=f"swap {setting}",
+        setting=setting,
+        concurrency=None,
+        depth=None,
+        valid=bool(cell.trials),
+        plan={"from": cell.origin, "to": cell.goal},
+        figures=cell.to_json() | {"first_token_times_s": times},
+    )
 
 
 async def measure(client: Client, swapper: Swapper, origin: str, goal: str, *, trials: int) -> SwapCell:
