@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from gearshift.artifacts.facts import ModelFacts, TensorGroup
 from gearshift.domain.device import Device
 from gearshift.domain.variant import ArgValue, EngineKind, EngineRef, Speculation, Variant
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import OTHERS, PagedKv, Plan, SlotKv, with_others
 from gearshift.planner.planning import plan, plan_variant
-from gearshift.planner.request import Calibration, PlannedDevice, PlanRequest
+from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for
 from planner.models import GIB, MIB, dense, qwen27b, qwen27b_gguf, smollm2
 

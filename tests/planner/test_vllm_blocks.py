@@ -8,9 +8,10 @@ import pytest
 
 from gearshift.artifacts.facts import Layer, ModelFacts, MtpFacts, Recurrent
 from gearshift.domain.variant import Speculation
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import PagedKv, Plan
 from gearshift.planner.planning import plan
-from gearshift.planner.request import Calibration, PlannedDevice, PlanRequest
+from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.vllm_blocks import BlockLayout
 from gearshift.planner.vllm_start import resolve
 from planner.models import GIB, dense, gpt_oss20b, qwen06b, qwen27b, qwen35b, qwen235b, smollm2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gearshift.domain.startup import DeviceBuffer, StartFigures
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import PagedKv, Plan, SlotKv
-from gearshift.planner.request import Calibration
 
 _LINE_OF_BUFFER = {  # kind and context of a log's buffer to the ledger's line
     ("kv", "target"): "kv cache",

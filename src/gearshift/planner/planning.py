@@ -9,10 +9,11 @@ from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import Device
 from gearshift.domain.units import GIB
 from gearshift.domain.variant import Variant
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict, with_others
 from gearshift.planner.llamacpp import plan_llamacpp
 from gearshift.planner.llamacpp_fit import longest_slot_context
-from gearshift.planner.request import Calibration, PlanRequest
+from gearshift.planner.request import PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for, spreads
 from gearshift.planner.vllm import plan_vllm
 from gearshift.planner.vllm_start import resolve
@@ -41,11 +42,12 @@ def plan_variant(
     engine_version: str | None,
     calibration: Calibration | None = None,
     draft: ModelFacts | None = None,
+    projector_bytes: int = 0,
 ) -> Plan:
     """Plan a configured variant on the devices it names; ``facts`` None = the weights are not at hand.
 
     ``draft`` are the facts of the separate draft model that ``speculation.draft`` names; without them such a
-    variant's plan is incomplete.
+    variant's plan is incomplete. ``projector_bytes`` is the size of llama.cpp's mmproj file.
 
     What the user declares under ``memory`` wins over every model. ``kv_bytes: auto`` is resolved to the smallest
     pool that holds one full-length request. An unknown part leaves ``bytes_by_device`` None.
@@ -56,22 +58,31 @@ def plan_variant(
     if facts is None or variant.engine.kind == "command" or not chosen:
         return Plan(fits=None, complete=False, notes=("nothing is known of this variant's memory",))
     request = request_for(variant, chosen, engine_version=engine_version, calibration=calibration)
-    request = replace(request, draft=draft)
-    if variant.kv_bytes == "auto" and request.engine == "vllm":
-        request = replace(request, kv_bytes=resolve(request, facts).smallest_pool)
+    return plan_requested(variant, replace(request, draft=draft, projector_bytes=projector_bytes), facts)
+
+
+def plan_requested(variant: Variant, request: PlanRequest, facts: ModelFacts) -> Plan:
+    """Plan a variant's request, which may differ from `request_for`'s in what a person wants to try."""
     try:
-        planned = plan(_fitted(request, facts), facts)
+        planned = plan(settled(request, facts, automatic_pool=variant.kv_bytes == "auto"), facts)
     except ValueError as error:
         return Plan(fits=False, refusals=(str(error),), complete=False)
     if spread_flag := spreads(variant):
         note = f"--{spread_flag} spreads the model in a way that is not planned"
         planned = replace(planned, complete=False, fits=None, notes=(*planned.notes, note))
-    return _with_totals(planned, calibration) if calibration else planned
+    return _with_totals(planned, request.calibration) if request.calibration else planned
 
 
-def _fitted(request: PlanRequest, facts: ModelFacts) -> PlanRequest:
-    """Left without a context, llama.cpp's own --fit shortens it, never below 4,096, to keep 1 GiB free on each card."""
-    if request.engine != "llama.cpp" or request.context is not None or request.device_kind == "cpu":
+def settled(request: PlanRequest, facts: ModelFacts, *, automatic_pool: bool = False) -> PlanRequest:
+    """The request with what is decided at the start: the pool where it is left to us, the context where to the engine.
+
+    ``automatic_pool`` fills an unset vLLM pool with the smallest that holds one full-length request. Left without a
+    context, llama.cpp's own --fit shortens it, never below 4,096, to keep 1 GiB free on each card.
+    """
+    if request.engine == "vllm":
+        pool = resolve(request, facts).smallest_pool if automatic_pool else None
+        return replace(request, kv_bytes=request.kv_bytes if request.kv_bytes is not None else pool)
+    if request.context is not None or request.device_kind == "cpu":
         return request
     fitted = longest_slot_context(replace(request, context=facts.context_train), facts, spare=_FIT_SPARE)
     return replace(request, context=max(fitted, min(_FIT_LEAST, facts.context_train or _FIT_LEAST)))

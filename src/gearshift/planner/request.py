@@ -8,6 +8,7 @@ from typing import Literal
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.variant import EngineKind, Speculation
+from gearshift.planner.calibration import Calibration
 
 DeviceKind = Literal["cuda", "cpu"]
 Split = Literal["none", "layer", "tensor"]
@@ -19,20 +20,6 @@ class PlannedDevice:
 
     id: str
     total_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Figures of an earlier start of the same variant that replace modelled lines.
-
-    ``lines``: device id, then ledger line name, to bytes. ``totals``: device id to all bytes seen to be held.
-    ``block_size`` and ``bytes_per_block`` settle vLLM cache layouts that no formula covers.
-    """
-
-    lines: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    totals: Mapping[str, int] = field(default_factory=dict)
-    block_size: int | None = None
-    bytes_per_block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

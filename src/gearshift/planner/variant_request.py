@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import GIB, parse_bytes, parse_tokens
 from gearshift.domain.variant import ArgValue, Speculation, Variant
-from gearshift.planner.request import Calibration, PlannedDevice, PlanRequest, Split, is_mtp
+from gearshift.planner.calibration import Calibration
+from gearshift.planner.request import PlannedDevice, PlanRequest, Split, is_mtp
 
 _SPLITS: dict[str, Split] = {"none": "none", "layer": "layer", "row": "layer", "tensor": "tensor"}
 _OVERRIDES = ("override-tensor", "ot", "n-cpu-moe", "ncmoe", "cpu-moe", "n-cpu-ffn", "ncffn")
