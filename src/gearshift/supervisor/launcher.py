@@ -21,8 +21,9 @@ from gearshift.domain.paths import Paths
 from gearshift.supervisor import keeper, processes
 from gearshift.supervisor.child import LocalChild, Parts
 from gearshift.supervisor.health import EngineClient
+from gearshift.supervisor.keepers import Keepers
 from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path, variant_folder
-from gearshift.supervisor.ports import PortPicker
+from gearshift.supervisor.ports import PortPicker, port_free
 from gearshift.supervisor.readiness import load_failed
 from gearshift.supervisor.state_file import StateFile, marker_prefix
 from gearshift.supervisor.stopping import MemoryWatch
@@ -52,6 +53,7 @@ class LocalLauncher:
         self._memory = memory
         self._in_flight = in_flight
         self._ports = PortPicker()
+        self._keepers = Keepers()
         self._children: set[LocalChild] = set()
         self._state = StateFile(paths.children)
         self._dirty = asyncio.Event()
@@ -69,6 +71,7 @@ class LocalLauncher:
         keeper.prctl(keeper.PR_SET_CHILD_SUBREAPER, 1)  # should a keeper be killed, its tree comes to us
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
         self._refreshing = asyncio.create_task(self._refresh(), name="state file")
+        self._keepers.prepare()
         return self
 
     def _unusable(self, why: str | None) -> GearshiftError:
@@ -82,6 +85,7 @@ class LocalLauncher:
     ) -> None:
         """Raises StopIncompleteError naming everything that is left, when nothing else is being raised."""
         stops = await asyncio.gather(*(child.stop() for child in self._children), return_exceptions=True)
+        await asyncio.to_thread(self._keepers.close)
         if self._refreshing:
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
@@ -102,15 +106,8 @@ class LocalLauncher:
         memory = MemoryWatch(self._memory, spec.devices, deadline_s=spec.timing.memory_timeout_s)
         await self._read_before(spec, memory)
         log_path = new_log_path(self._paths.logs, spec.variant, launch_id)
-        reader, writer = os.pipe()
-        try:
-            tree = await self._spawn(spec, marker_prefix(self._paths) + launch_id, writer)
-        except BaseException:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
-        return self._adopt(spec, tree, memory, log_path, reader, began)
+        tree, output = await self._spawn(spec, marker_prefix(self._paths) + launch_id)
+        return self._adopt(spec, tree, memory, log_path, output, began)
 
     @staticmethod
     async def _read_before(spec: LaunchSpec, memory: MemoryWatch) -> None:
@@ -119,11 +116,19 @@ class LocalLauncher:
         except GearshiftError as error:
             raise load_failed(spec.variant, Failure(error.message, fix=error.hint)) from error
 
-    async def _spawn(self, spec: LaunchSpec, marker: str, writer: int) -> Tree | None:
+    async def _spawn(self, spec: LaunchSpec, marker: str) -> tuple[Tree | None, int]:
+        """The tree, and the descriptor that its output is read from."""
         if not spec.argv:
-            return None
+            return None, os.open(os.devnull, os.O_RDONLY)
         try:
-            return await Tree.start(spec, marker, write_files(self._paths.logs, spec), writer)
+            folder, keeper = write_files(self._paths.logs, spec), self._keepers.take()
+            try:
+                return await Tree.start(spec, marker, folder, keeper), keeper.output
+            except BaseException:
+                os.close(keeper.output)
+                raise
+            finally:
+                asyncio.get_running_loop().call_soon(self._keepers.prepare)
         except (OSError, TimeoutError) as error:
             cause = f"{spec.argv[0]} cannot be started: {str(error) or 'its keeper did not answer'}"
             raise load_failed(spec.variant, Failure(cause)) from error
@@ -165,6 +170,8 @@ class LocalLauncher:
         if not (spec.argv and spec.owns_process):
             return
         port = spec.endpoint.port
+        if port_free(spec.endpoint.host, port):  # the kernel's own answer; the whole socket table takes 20 ms to read
+            return
         if inodes := processes.listening_inodes(port):
             holder = processes.holder_of(inodes, processes.snapshot())
             who = f"pid {holder} ({processes.command_line(holder)})" if holder else "another user's process"

@@ -1,20 +1,17 @@
-"""Gearshift's end of a keeper: starts it, gives it its job, hears how the engine's tree fares."""
+"""Gearshift's end of a keeper: gives it its job, hears how the engine's tree fares."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from gearshift.domain.errors import Failure, LoadFailedError
 from gearshift.supervisor.keeper import pack, unpack
+from gearshift.supervisor.keepers import IdleKeeper
 
-_KEEPER = Path(__file__).with_name("keeper.py")
 _START_S = 20.0  # a keeper answers in some 20 ms; the rest is for a box that swaps
 _COLLECT_S = 5.0
 
@@ -57,21 +54,13 @@ class Leash:
         return self._keeper.pid
 
     @classmethod
-    async def start(cls, job: KeeperJob, output: int) -> Self:
-        """Start a keeper and, through it, the engine, both writing to the descriptor ``output``.
+    async def start(cls, job: KeeperJob, keeper: IdleKeeper) -> Self:
+        """Give an idle keeper its job. Its output stays the caller's, who closes it.
 
         Raises LoadFailedError when the program cannot be started.
         """
-        ours, theirs = socket.socketpair()
-        try:
-            keeper = _spawn(theirs, output)
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours)
-        leash = cls(keeper, reader, writer)
+        reader, writer = await asyncio.open_connection(sock=keeper.control)
+        leash = cls(keeper.process, reader, writer)
         try:
             async with asyncio.timeout(_START_S):
                 await leash._begin(job)
@@ -143,18 +132,6 @@ class Leash:
         if self._keeper.poll() is None:  # it hangs; its engine goes with it by the parent-death signal
             self._keeper.kill()
             await asyncio.to_thread(self._collect)
-
-
-def _spawn(control: socket.socket, output: int) -> subprocess.Popen[bytes]:
-    """Some 2 ms of fork and exec on the loop; a thread would cost more."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_KEEPER), str(control.fileno())],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=(control.fileno(),),
-        start_new_session=True,
-    )
 
 
 def _settle(future: asyncio.Future[Any], value: object) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gearshift.domain.launch import LaunchSpec
 from gearshift.supervisor import processes
+from gearshift.supervisor.keepers import IdleKeeper
 from gearshift.supervisor.leash import KeeperJob, Leash
 from gearshift.supervisor.orphans import KILL_S, end_all, survivors
 from gearshift.supervisor.processes import MARKER, Process
@@ -39,11 +40,11 @@ class Tree:
         self._seen = {leash.pid}
 
     @classmethod
-    async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, output: int) -> Tree:
+    async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, keeper: IdleKeeper) -> Tree:
         """Spawn the engine under a keeper. Raises LoadFailedError when its program cannot be started."""
         grace_s = min(spec.stop.grace_s, ORPHAN_GRACE_S)
         job = KeeperJob(list(spec.argv), child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
-        return cls(await Leash.start(job, output), marker, spec)
+        return cls(await Leash.start(job, keeper), marker, spec)
 
     @property
     def seen(self) -> set[int]:

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fakes.living import wait_for
+from gearshift.supervisor.keepers import Keepers
+
+
+def test_a_spare_is_taken_once_and_then_another_is_made() -> None:
+    keepers = Keepers()
+    keepers.prepare()
+    first, second = keepers.take(), keepers.take()
+    assert first.process.pid != second.process.pid
+    assert first.alive
+    for keeper in (first, second):
+        keeper.dismiss()
+        assert not keeper.alive
+
+
+def test_a_spare_that_was_killed_is_replaced() -> None:
+    keepers = Keepers()
+    keepers.prepare()
+    doomed = keepers._spare
+    assert doomed is not None
+    doomed.process.kill()
+    wait_for(lambda: not doomed.alive)
+    taken = keepers.take()
+    assert taken.alive
+    assert taken.process.pid != doomed.process.pid
+    taken.dismiss()
+
+
+def test_preparing_twice_keeps_one_spare() -> None:
+    keepers = Keepers()
+    keepers.prepare()
+    first = keepers._spare
+    keepers.prepare()
+    assert keepers._spare is first
+    keepers.close()
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_closing_leaves_no_process_and_no_descriptor(prepared: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a Path would not change what is counted
+    keepers = Keepers()
+    if prepared:
+        keepers.prepare()
+    spare = keepers._spare
+    keepers.close()
+    assert spare is None or not spare.alive
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - likewise
