@@ -1,8 +1,8 @@
 """Proves the load generator against a server of known truth: TPOT within 2 %, TTFT within 2 % + 2 ms.
 
 The truth server runs in its own process. Each row is one closed loop; the truth is computed from the script by the
-same definitions. The last line is what a cell costs beyond the requests it measures: at most 0.3 s. Exit code 1 when a
-bound is broken.
+same definitions. Then: what a cell costs beyond the requests it measures (at most 0.3 s), and what an A/B comparison says
+of a planted slowdown of 5 % and of none. Exit code 1 when a bound is broken or a verdict is wrong.
 
     python -m benchmarks.truth [--streams 1,8,64] [--json]
 """
@@ -23,12 +23,15 @@ from typing import IO, cast
 
 from gearshift.bench.bodies import Ask, Dialect
 from gearshift.bench.client import Client
+from gearshift.bench.experiments import ab
 from gearshift.bench.load import closed_loop
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.rig import Rig
+from gearshift.bench.runner import Runner
 from gearshift.bench.sample import Sample
 from gearshift.bench.truth import Script
 from gearshift.bench.watch import watching
+from gearshift.stats import Verdict
 
 TPOT_SHARE = 0.02
 TTFT_SHARE, TTFT_FLOOR_S = 0.02, 0.002
@@ -74,6 +77,19 @@ async def fixed_cost(url: str, script: Script) -> float:
             warm_up_s = script.ttft_s + (16 - 1) * script.step_s
             costs.append(time.perf_counter() - begin - warm_up_s - sum(trial.wall_s for trial in result.trials))
     return median(costs)
+
+
+async def planted(url: str, script: Script, slowdown: float) -> Verdict:
+    """The verdict over eight pairs whose B decodes slower by ``slowdown``."""
+    side = CellPlan("ab", depth=64, output=64, requests=1, setting="a")
+    slower = {"truth": {"step_s": script.step_s * (1 + slowdown)}}
+    plan = ab.plan(side, replace(side, setting="b", extra=slower), pairs=8)
+    async with Rig(url) as rig:
+        verdict = (await ab.run(Runner(rig), plan)).outcome.verdict
+    if verdict is None:
+        msg = "the comparison was invalid: run it on a quieter box"
+        raise SystemExit(msg)
+    return verdict
 
 
 @contextmanager
@@ -127,14 +143,28 @@ def main() -> None:
                 rows.append(judge(shape, script, streams, run))
                 if not options.json:
                     print_row(rows[-1])
-    script = Script(cache=False)
+    script = Script()
     with truth_server(script) as url:
         cost_s = asyncio.run(fixed_cost(url, script))
+        verdicts = {slowdown: asyncio.run(planted(url, script, slowdown)) for slowdown in (0.05, 0.0)}
     if options.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "fixed_cost_s": cost_s}, indent=1))
+        compared = {f"{slowdown:.0%}": asdict(verdict) for slowdown, verdict in verdicts.items()}
+        print(
+            json.dumps({"rows": [asdict(row) for row in rows], "fixed_cost_s": cost_s, "planted": compared}, indent=1)
+        )
     else:
         print(f"a cell costs {cost_s:.3f} s of its own (limit {FIXED_COST_S} s)")
-    sys.exit(0 if all(row.ok for row in rows) and cost_s <= FIXED_COST_S else 1)
+        for slowdown, verdict in verdicts.items():
+            print(f"planted slowdown {slowdown:.0%}: {verdict_words(verdict)}")
+    right = verdicts[0.05].result == "worse" and verdicts[0.0].result == "cannot_tell"
+    sys.exit(0 if all(row.ok for row in rows) and cost_s <= FIXED_COST_S and right else 1)
+
+
+def verdict_words(verdict: Verdict) -> str:
+    if verdict.low is None or verdict.high is None or verdict.smallest_detectable is None:
+        return f"{verdict.result}, {verdict.change:+.2%}"
+    ends = f"{verdict.low:+.2%} .. {verdict.high:+.2%}"
+    return f"{verdict.result}, {verdict.change:+.2%} ({ends}), smallest detectable {verdict.smallest_detectable:.2%}"
 
 
 def print_row(row: Row) -> None:

@@ -25,7 +25,7 @@ from gearshift.control import Control, Jobs, Journal, Means, Ports, Preparation,
 from gearshift.domain.errors import ConfigError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.settings import Settings
-from gearshift.gateway import create_gateway
+from gearshift.gateway import Fanout, Tally, create_gateway
 from gearshift.gateway.server import uvicorn_config
 from gearshift.hardware import host_memory, open_memory
 from gearshift.store import open_store
@@ -85,6 +85,7 @@ class Server:
         self._hurry = asyncio.Event()
         self._broker: Control | None = None
         self._reloading: Reloading | None = None
+        self._tally = Tally()
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Open everything, wait for the end, close everything; each part closes what it opened."""
@@ -123,14 +124,15 @@ class Server:
         )
         world = await asyncio.to_thread(preparation.world, settings)
         self._sink = sink
-        control = Control(settings, world, Means(launcher, preparation, memory, sink, Journal()))
+        means = Means(launcher, preparation, memory, Fanout(sink, self._tally), Journal())
+        control = Control(settings, world, means)
         self._broker = control
         reloading = Reloading(control, preparation, self._config, lambda: _load(self._config, self._env, self._listen))
         return control, reloading
 
-    def _in_flight(self, variant: str) -> int:
+    def _in_flight(self, variant: str) -> int | None:
         """Asked by the supervisor, which is made first: it tells a hung engine from a busy one."""
-        return self._broker.in_flight(variant) if self._broker else 0
+        return self._broker.in_flight(variant) if self._broker else None
 
     def _admin(self, control: Control, reloading: Reloading, listener: socket.socket) -> ServerAdmin:
         jobs = Jobs(
@@ -148,7 +150,7 @@ class Server:
     async def _faces(
         self, stack: AsyncExitStack, control: Control, admin: ServerAdmin, listener: socket.socket
     ) -> None:
-        gateway = create_gateway(control, lambda: control.settings, self._sink)
+        gateway = create_gateway(control, lambda: control.settings, self._sink, tally=self._tally)
         remote = create_admin(admin, lambda: control.settings, remote=True)
         local = create_admin(admin, lambda: control.settings, remote=False)
         admin_socket = bind_admin(self._paths.admin_socket)

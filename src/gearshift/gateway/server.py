@@ -22,6 +22,7 @@ from gearshift.gateway.heap import keep_freed_memory
 HEAD_S: Final = 10.0  # from connecting, or from the first byte of a later request, to the end of its headers
 BODY_IDLE_S: Final = 30.0  # between two pieces of a body that somebody waits for
 HEAD_BYTES: Final = 64 * 1024  # also for what a body may hold beside its data: chunk sizes, extensions, trailers
+_FAREWELL_S: Final = 5
 _KEEPALIVE_S: Final = 75  # above what HTTP clients' pools use, so that the client is the one to close
 
 
@@ -147,5 +148,6 @@ def uvicorn_config(app: App, settings: Settings, *, uds: Path | None = None) -> 
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEPALIVE_S,
+        timeout_graceful_shutdown=_FAREWELL_S,  # engines are gone by then: nothing open has anything left to say
         ws_max_size=64 * 1024**2,
     )
