@@ -1,8 +1,9 @@
 """Proves the load generator against a server of known truth: TPOT within 2 %, TTFT within 2 % + 2 ms.
 
 The truth server runs in its own process. Each row is one closed loop; the truth is computed from the script by the
-same definitions. Then: what a cell costs beyond the requests it measures (at most 0.3 s), and what an A/B comparison says
-of a planted slowdown of 5 % and of none. Exit code 1 when a bound is broken or a verdict is wrong.
+same definitions. Then: what a cell costs beyond the requests it measures (at most 0.3 s), and what an A/B comparison
+says of a planted slowdown of 5 % and of none. Exit code 1 when a bound is broken or a verdict is wrong; one comparison
+of equal sides in twenty ends in a verdict by chance, so a difference below 1 % is forgiven there.
 
     python -m benchmarks.truth [--streams 1,8,64] [--json]
 """
@@ -37,6 +38,7 @@ TPOT_SHARE = 0.02
 TTFT_SHARE, TTFT_FLOOR_S = 0.02, 0.002
 TOKENS = 128
 FIXED_COST_S = 0.3
+FORGIVEN = 0.01
 
 SHAPES: dict[str, tuple[Script, Dialect]] = {
     "plain": (Script(), "chat"),
@@ -156,7 +158,8 @@ def main() -> None:
         print(f"a cell costs {cost_s:.3f} s of its own (limit {FIXED_COST_S} s)")
         for slowdown, verdict in verdicts.items():
             print(f"planted slowdown {slowdown:.0%}: {verdict_words(verdict)}")
-    right = verdicts[0.05].result == "worse" and verdicts[0.0].result == "cannot_tell"
+    equal = verdicts[0.0].result == "cannot_tell" or abs(verdicts[0.0].change) < FORGIVEN
+    right = verdicts[0.05].result == "worse" and equal
     sys.exit(0 if all(row.ok for row in rows) and cost_s <= FIXED_COST_S and right else 1)
 
 
