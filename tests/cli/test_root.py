@@ -43,6 +43,8 @@ Commands:
   stop        End the server: drain, stop every engine, verify.
   logs        Print an engine's log.
   run         Chat with a model through the running server.
+  plan        Say whether a variant fits, how long, and how fast it can be.
+  ledger      Read engines' start-up logs: where memory went, what failed.
   config      Check, show, describe and import configurations.
   engine      Install, list and remove engines.
   demo        Swap between variants of a small model and print what happened.

@@ -227,7 +227,12 @@ def test_a_plan_prints_the_keys_other_tools_read() -> None:
         "recommended_bytes": 8_991_539_200,
         "exact": True,
     }
-    assert document["ceiling"] is None
+    assert document["ceiling"] == {
+        "tok_s": None,
+        "dominant": None,
+        "tokens_per_step": None,
+        "terms": dict.fromkeys(("weights_s", "kv_s", "state_s", "draft_s", "compute_s", "step_s")),
+    }
 
 
 def test_a_llama_cpp_plan_prints_its_caches_and_state() -> None:

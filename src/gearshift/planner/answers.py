@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.planner.ledger import PagedKv, Plan, SlotKv
+from gearshift.planner.llamacpp_caches import AUTO_SLOTS
 from gearshift.planner.llamacpp_fit import longest_slot_context
 from gearshift.planner.planning import plan
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_pool import longest_context as longest_in_pool
-from gearshift.planner.vllm_start import resolve
+from gearshift.planner.vllm_start import default_limits, resolve
 
 _SHORT = 512  # tokens; halving a context below this frees nothing
 _SMALLER_KV = {
@@ -36,7 +37,7 @@ def required_bytes(request: PlanRequest, facts: ModelFacts) -> int:
 
 
 def longest_context(request: PlanRequest, facts: ModelFacts) -> int | None:
-    """The longest context that still fits every device, up to what the model was trained for.
+    """The longest request that still fits every device, up to what the model was trained for.
 
     None where the devices' memory or the weights are unknown; 0 where not even a short one fits.
     """
@@ -56,10 +57,11 @@ def streams_at_once(planned: Plan, request: PlanRequest, facts: ModelFacts, *, l
         start = resolve(request, facts)
         if planned.kv.blocks is None:
             return None
-        return min((planned.kv.blocks - 1) // start.layout.blocks_for(length), start.limits.sequences)
+        runs = (planned.kv.blocks - 1) // start.layout.blocks_for(length)
+        return max(min(runs, start.limits.sequences), 0)
     if not isinstance(planned.kv, SlotKv) or length > planned.kv.slot_context:
         return 0
-    slots = request.parallel or 4
+    slots = request.parallel or AUTO_SLOTS
     return slots if planned.kv.streams > 1 else min(slots, planned.kv.cells // max(length, 1))
 
 
@@ -84,7 +86,8 @@ def _changes(request: PlanRequest, facts: ModelFacts) -> Iterator[tuple[str, str
 
 
 def _fewer_slots(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
-    slots = request.parallel or (4 if request.engine == "llama.cpp" else 0)
+    automatic = AUTO_SLOTS if request.engine == "llama.cpp" else default_limits(request).sequences
+    slots = request.parallel or automatic
     if slots > 1:
         yield "slots", f"parallel {slots} -> 1", replace(request, parallel=1, unified_kv=None)
 

@@ -24,7 +24,8 @@ class Workload:
     sliding_token_bytes: float = 0.0  # of sliding layers, which count at most ``window`` tokens
     window: int = 0
     state_bytes: int = 0  # recurrent state of one sequence: read once, a row written per verified token
-    draft_bytes: int = 0  # weights of the multi-token-prediction block
+    draft_bytes: int = 0  # weights of the multi-token-prediction block, or of a whole draft model
+    draft_reads_head: bool = True  # a draft head shares the target's output matrix; other drafters do not
     draft_kv_token_bytes: float = 0.0
     catches_up: bool = False  # llama.cpp runs the draft layer once more over the accepted tokens
     active_parameters: float = 0.0  # of one token; 0 = leave the compute bound out
@@ -153,11 +154,12 @@ def _weights(work: Workload, tokens: int) -> float:
 
 
 def _draft_bytes(work: Workload, depth: int, batch: int, drafted: int) -> float:
-    """One pass of the draft head per drafted token, each through the output head; then llama.cpp's catch-up."""
+    """One pass of the drafter per drafted token, through the output head it shares; then llama.cpp's catch-up."""
     if not drafted:
         return 0.0
     layer = work.draft_bytes + batch * depth * work.draft_kv_token_bytes
-    return drafted * (layer + work.head_bytes) + (layer if work.catches_up else 0.0)
+    head = work.head_bytes if work.draft_reads_head else 0
+    return drafted * (layer + head) + (layer if work.catches_up else 0.0)
 
 
 def _compute_s(work: Workload, hardware: Hardware, *, tokens: int) -> float | None:

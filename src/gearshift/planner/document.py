@@ -10,8 +10,20 @@ from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, Plan, SlotKv
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 
-def plan_document(planned: Plan, ceiling: Ceiling | None = None) -> dict[str, JsonValue]:
-    """The object that `plan --json` prints."""
+_PAGED = (
+    "block_size", "bytes_per_block", "blocks", "blocks_per_request", "tokens", "concurrency", "max_context",
+    "min_bytes", "recommended_bytes",
+)  # fmt: skip
+
+
+def plan_document(
+    planned: Plan, ceiling: Ceiling | None = None, *, acceptance_known: bool = True
+) -> dict[str, JsonValue]:
+    """The object that `plan --json` prints.
+
+    ``acceptance_known`` False: the times of a step with drafts stand, but nobody said how many of them are accepted,
+    so its tokens and tok/s are null.
+    """
     document: dict[str, JsonValue] = {
         "fits": planned.fits,
         "refusals": list(planned.refusals),
@@ -20,7 +32,7 @@ def plan_document(planned: Plan, ceiling: Ceiling | None = None) -> dict[str, Js
         "ledger": [_ledger(ledger) for ledger in planned.ledger],
         "host": [_line(line) for line in planned.host],
         "notes": list(planned.notes),
-        "ceiling": _ceiling(ceiling) if ceiling else None,
+        "ceiling": _ceiling(ceiling, acceptance_known=acceptance_known),
     }
     if isinstance(planned.kv, SlotKv):
         document["state"] = {"bytes": planned.kv.state_bytes, "rows": planned.kv.state_rows}
@@ -28,22 +40,14 @@ def plan_document(planned: Plan, ceiling: Ceiling | None = None) -> dict[str, Js
 
 
 def _kv(kv: PagedKv | SlotKv | None) -> JsonValue:
+    """Every key of the paged form, null for slots, which add their own."""
+    figures: dict[str, JsonValue] = dict.fromkeys(_PAGED)
     match kv:
         case PagedKv():
-            return {
-                "block_size": kv.block_size,
-                "bytes_per_block": kv.bytes_per_block,
-                "blocks": kv.blocks,
-                "blocks_per_request": kv.blocks_per_request,
-                "tokens": kv.tokens,
-                "concurrency": kv.concurrency,
-                "max_context": kv.max_context,
-                "min_bytes": kv.min_bytes,
-                "recommended_bytes": kv.recommended_bytes,
-                "exact": kv.exact,
-            }
+            return {**figures, **asdict(kv)}
         case SlotKv():
             return {
+                **figures,
                 "bytes": kv.bytes,
                 "bytes_per_token": kv.bytes_per_token,
                 "draft_bytes": kv.draft_bytes,
@@ -52,7 +56,7 @@ def _kv(kv: PagedKv | SlotKv | None) -> JsonValue:
                 "slot_context": kv.slot_context,
             }
         case None:
-            return None
+            return figures
 
 
 def _ledger(ledger: DeviceLedger) -> JsonValue:
@@ -67,17 +71,13 @@ def _line(line: Line) -> JsonValue:
     return dict(asdict(line))
 
 
-def _ceiling(ceiling: Ceiling) -> JsonValue:
+def _ceiling(ceiling: Ceiling | None, *, acceptance_known: bool) -> JsonValue:
+    """Every key, null where there is no ceiling to compute."""
+    rate = ceiling if acceptance_known else None
+    names = ("weights_s", "kv_s", "state_s", "draft_s", "compute_s", "step_s")
     return {
-        "tok_s": ceiling.tok_s,
-        "dominant": ceiling.dominant,
-        "tokens_per_step": ceiling.tokens_per_step,
-        "terms": {
-            "weights_s": ceiling.weights_s,
-            "kv_s": ceiling.kv_s,
-            "state_s": ceiling.state_s,
-            "draft_s": ceiling.draft_s,
-            "compute_s": ceiling.compute_s,
-            "step_s": ceiling.step_s,
-        },
+        "tok_s": rate.tok_s if rate else None,
+        "dominant": ceiling.dominant if ceiling else None,
+        "tokens_per_step": rate.tokens_per_step if rate else None,
+        "terms": {name: getattr(ceiling, name) if ceiling else None for name in names},
     }

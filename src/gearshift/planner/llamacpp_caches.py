@@ -12,7 +12,7 @@ from gearshift.artifacts.facts import Layer, ModelFacts
 from gearshift.planner.kv_types import ggml_cache_bytes
 from gearshift.planner.request import PlanRequest
 
-_AUTO_SLOTS = 4  # -np unset: four slots that share one unified cache
+AUTO_SLOTS = 4  # -np unset: four slots that share one unified cache
 _ROLLBACK_METHODS = frozenset({"eagle3", "draft-eagle3", "dflash", "draft-dflash", "dspark", "draft-dspark"})
 _ROLLBACK_FAMILIES = frozenset({
     "qwen35", "qwen35moe", "qwen4exp", "kimi-k3", "deepseek4", "glm5-next", "nemotron_h", "nemotron_h_moe", "lfm2",
@@ -41,7 +41,7 @@ class Cells:
 
 def cells_of(request: PlanRequest, facts: ModelFacts) -> Cells:
     """Cells for the request's context (default: the model's own). Never fewer than asked for."""
-    slots = request.parallel or _AUTO_SLOTS
+    slots = request.parallel or AUTO_SLOTS
     unified = request.unified_kv if request.unified_kv is not None else request.parallel is None
     context = _padded(request.context or facts.context_train or 0)
     per_stream = context if unified else _padded(context // slots)

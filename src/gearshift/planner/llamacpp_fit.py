@@ -7,17 +7,23 @@ from dataclasses import replace
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.planner.llamacpp import plan_llamacpp
+from gearshift.planner.llamacpp_caches import cells_of
 from gearshift.planner.request import PlanRequest
 
 _STEP = 256  # llama.cpp pads a context to this; finer answers would be the same cache
 
 
-def longest_slot_context(request: PlanRequest, facts: ModelFacts, *, spare: int = 0) -> int:
-    """Up to the model's own context, leaving ``spare`` bytes on every device; 0 where not even 256 tokens fit."""
-    return (
-        _largest(lambda steps: _holds(request, facts, steps * _STEP, spare), (facts.context_train or 0) // _STEP)
-        * _STEP
-    )
+def longest_total_context(request: PlanRequest, facts: ModelFacts, *, most: int, spare: int = 0) -> int:
+    """The longest -c up to ``most``, leaving ``spare`` bytes on every device; 0 where not even 256 tokens fit."""
+    return _largest(lambda steps: _holds(request, facts, steps * _STEP, spare), most // _STEP) * _STEP
+
+
+def longest_slot_context(request: PlanRequest, facts: ModelFacts) -> int:
+    """The longest request that one slot can hold, up to the model's own context: slots apart share -c evenly."""
+    trained = facts.context_train or 0
+    slots = cells_of(request, facts).streams
+    total = longest_total_context(request, facts, most=trained * slots)
+    return min(total // slots // _STEP * _STEP, trained)
 
 
 def _holds(request: PlanRequest, facts: ModelFacts, context: int, spare: int) -> bool:

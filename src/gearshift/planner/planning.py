@@ -12,7 +12,7 @@ from gearshift.domain.variant import Variant
 from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict, with_others
 from gearshift.planner.llamacpp import plan_llamacpp
-from gearshift.planner.llamacpp_fit import longest_slot_context
+from gearshift.planner.llamacpp_fit import longest_total_context
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for, spreads
 from gearshift.planner.vllm import plan_vllm
@@ -84,7 +84,7 @@ def settled(request: PlanRequest, facts: ModelFacts, *, automatic_pool: bool = F
         return replace(request, kv_bytes=request.kv_bytes if request.kv_bytes is not None else pool)
     if request.context is not None or request.device_kind == "cpu":
         return request
-    fitted = longest_slot_context(replace(request, context=facts.context_train), facts, spare=_FIT_SPARE)
+    fitted = longest_total_context(request, facts, most=facts.context_train or 0, spare=_FIT_SPARE)
     return replace(request, context=max(fitted, min(_FIT_LEAST, facts.context_train or _FIT_LEAST)))
 
 

@@ -26,10 +26,9 @@ def workload_of(request: PlanRequest, facts: ModelFacts) -> Workload | None:
         sliding_token_bytes=_token_bytes(request, facts, {"sliding"}),
         window=facts.window or 0,
         state_bytes=facts.count("recurrent") * _state_bytes(request, facts),
-        draft_bytes=facts.bytes_of(("mtp",)) if request.built_in_draft else 0,
-        draft_kv_token_bytes=sum(_layer(layer, request, facts, draft=True) for layer in facts.mtp_layers)
-        if request.built_in_draft
-        else 0.0,
+        draft_bytes=_draft_bytes(request, facts),
+        draft_reads_head=request.built_in_draft,
+        draft_kv_token_bytes=_draft_token_bytes(request, facts),
         catches_up=llamacpp and request.built_in_draft,
         active_parameters=_active_parameters(facts),
         routed_bytes=experts.routed_bytes if experts else 0,
@@ -42,6 +41,22 @@ def hardware_of(request: PlanRequest, gpu: Gpu) -> Hardware:
     """The cards that work at once: all of them with tensor parallel, one with layer split."""
     together = request.engine == "vllm" or request.split == "tensor"
     return Hardware(gpu.bandwidth, gpu.flops, len(request.devices) if together else 1)
+
+
+def _draft_bytes(request: PlanRequest, facts: ModelFacts) -> int:
+    """What one drafted token reads beside a shared output head; nothing for n-grams, which are looked up."""
+    if request.built_in_draft:
+        return facts.bytes_of(("mtp",))
+    if request.draft is None:
+        return 0
+    return request.draft.bytes_of(("body", "embedding" if request.draft.tied_head else "head"))
+
+
+def _draft_token_bytes(request: PlanRequest, facts: ModelFacts) -> float:
+    if request.built_in_draft:
+        return sum(_layer(layer, request, facts, draft=True) for layer in facts.mtp_layers)
+    model = request.draft
+    return sum(_layer(layer, request, model, draft=True) for layer in model.layers) if model else 0.0
 
 
 def _token_bytes(request: PlanRequest, facts: ModelFacts, kinds: set[LayerKind]) -> float:

@@ -1,0 +1,187 @@
+"""`plan` as a person asks it: does it fit, how long, on one card or two, what frees memory, how fast at best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.planner.answers import Lever, levers, longest_context, streams_at_once
+from gearshift.planner.ceiling import Ceiling, decode_ceiling
+from gearshift.planner.document import JsonValue, plan_document
+from gearshift.planner.gpus import Gpu
+from gearshift.planner.ledger import Plan
+from gearshift.planner.planning import plan
+from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.workload import hardware_of, workload_of
+
+SHORT_REQUEST = 8192  # tokens; beside the whole context, what most requests are at most
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedQuestion:
+    """At which depth (tokens of context) and batch (sequences) to ask for the ceiling.
+
+    ``acceptance`` is accepted over drafts by position; None = not known. ``measured_tok_s`` is held against the
+    ceiling.
+    """
+
+    gpu: Gpu | None = None
+    depth: int = 0
+    batch: int = 1
+    acceptance: tuple[float, ...] | None = None
+    measured_tok_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The ceiling of one decode step, and how much of it a measurement reaches.
+
+    Without an ``acceptance`` a step with drafts has a time but no rate: only its bounds are known.
+    """
+
+    question: SpeedQuestion
+    bound: Ceiling
+    drafted: int
+
+    @property
+    def acceptance_known(self) -> bool:
+        return self.drafted == 0 or self.question.acceptance is not None
+
+    @property
+    def range_tok_s(self) -> tuple[float, float]:
+        """tok/s when no draft is accepted, and when all are."""
+        least = self.question.batch / self.bound.step_s
+        return least, least * (1 + self.drafted)
+
+    @property
+    def measured_share(self) -> float | None:
+        """Measured over ceiling; None without a measurement or without a rate to hold it against."""
+        measured = self.question.measured_tok_s
+        return self.bound.fraction_of(measured) if measured is not None and self.acceptance_known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What one number of equal cards holds. ``at_once``: request length to how many run together, None = unknown."""
+
+    cards: int
+    fits: bool | None
+    longest_context: int | None
+    at_once: tuple[tuple[int, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """Everything `plan` says. ``request`` is None where memory is declared, or nothing is known of the model."""
+
+    plan: Plan
+    request: PlanRequest | None = None
+    rooms: tuple[Room, ...] = ()
+    levers: tuple[Lever, ...] = ()
+    speed: Speed | None = None
+    doubt: str | None = None  # why it cannot be told whether it fits
+
+    def document(self) -> dict[str, JsonValue]:
+        """The plan's own JSON with the answers beside it."""
+        speed = self.speed
+        document = plan_document(
+            self.plan, speed.bound if speed else None, acceptance_known=speed is None or speed.acceptance_known
+        )
+        ceiling = document["ceiling"]
+        if isinstance(ceiling, dict):
+            ceiling["measured_share"] = speed.measured_share if speed else None
+        document["rooms"] = [_room(room) for room in self.rooms]
+        document["levers"] = [
+            {"name": lever.name, "change": lever.change, "freed_bytes": lever.freed_bytes} for lever in self.levers
+        ]
+        return document
+
+
+def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: SpeedQuestion) -> PlanAnswer:
+    """All answers about a settled request and its plan."""
+    return PlanAnswer(
+        plan=planned,
+        request=request,
+        rooms=tuple(_rooms(request, facts, planned)),
+        levers=levers(request, facts),
+        speed=speed_of(request, facts, question),
+        doubt=_doubt(facts, planned),
+    )
+
+
+def speed_of(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -> Speed | None:
+    """The ceiling; None where the weights or the card's bandwidth are not known.
+
+    Raises ValueError for rates that are not one for each drafted token.
+    """
+    rates = question.acceptance
+    if rates is not None and len(rates) != request.drafted:
+        msg = f"{len(rates)} acceptance rates are given for {request.drafted} drafted tokens"
+        raise ValueError(msg)
+    work = workload_of(request, facts)
+    if work is None or question.gpu is None:
+        return None
+    bound = decode_ceiling(
+        work,
+        hardware_of(request, question.gpu),
+        depth=question.depth,
+        batch=question.batch,
+        acceptance=rates if rates is not None else (0.0,) * request.drafted,
+    )
+    return Speed(question, bound, request.drafted)
+
+
+def _doubt(facts: ModelFacts, planned: Plan) -> str | None:
+    if planned.fits is not None:
+        return None
+    unknown = {
+        "the weights are not here": not facts.weights_known,
+        "the device's memory is not known": any(ledger.total_bytes is None for ledger in planned.ledger),
+    }
+    reasons = [reason for reason, holds in unknown.items() if holds]
+    if reasons:
+        return " and ".join(reasons)
+    return "the errors of the modelled lines decide" if planned.complete else "a part of unknown size is missing"
+
+
+def _rooms(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Iterator[Room]:
+    """The cards asked for, beside two of them, or beside one where more were asked for."""
+    cards = len(request.devices)
+    here = _room_on(request, facts, planned)
+    if request.device_kind == "cpu":
+        yield here
+        return
+    other = _on_cards(request, 2 if cards == 1 else 1)
+    there = _room_on(other, facts, plan(other, facts))
+    yield from sorted((here, there), key=lambda room: room.cards)
+
+
+def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Room:
+    context = planned.context or 0
+    lengths = sorted({length for length in (context, SHORT_REQUEST) if 0 < length <= context}, reverse=True)
+    return Room(
+        cards=len(request.devices),
+        fits=planned.fits,
+        longest_context=longest_context(request, facts),
+        at_once=tuple((length, streams_at_once(planned, request, facts, length=length)) for length in lengths),
+    )
+
+
+def _on_cards(request: PlanRequest, cards: int) -> PlanRequest:
+    """The same request on another number of cards like its first; what was measured on its own does not carry over."""
+    first = request.devices[0]
+    devices = tuple(
+        PlannedDevice(first.id if not card else f"{first.id}+{card}", first.total_bytes) for card in range(cards)
+    )
+    split = "layer" if request.split == "none" else request.split
+    return replace(request, devices=devices, shares=None, split=split, calibration=None)
+
+
+def _room(room: Room) -> JsonValue:
+    return {
+        "gpus": room.cards,
+        "fits": room.fits,
+        "longest_context": room.longest_context,
+        "at_once": [{"tokens": length, "requests": count} for length, count in room.at_once],
+    }

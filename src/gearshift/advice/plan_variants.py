@@ -1,0 +1,105 @@
+"""A configured variant as a question to the planner: its own settings, and what a person wants to try instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer
+from gearshift.advice.plan_flags import changed
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.domain.device import CPU_DEVICE, Device
+from gearshift.domain.variant import Variant
+from gearshift.planner.gpus import Gpu
+from gearshift.planner.ledger import Plan
+from gearshift.planner.planning import plan_requested, plan_variant, settled
+from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.variant_request import planned_devices, request_for
+
+ReadModel = Callable[[Path], ModelFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where a variant would run. ``others``: bytes that other processes hold, by device id."""
+
+    devices: tuple[Device, ...]
+    others: Mapping[str, int] = field(default_factory=dict)
+
+
+def box_of(gpu: Gpu, cards: int) -> Box:
+    """A box that is not here: cards of one kind, empty."""
+    return Box(tuple(Device(f"gpu{index}", index, gpu.name, gpu.total_bytes) for index in range(cards)))
+
+
+def cards_of(variant: Variant) -> int:
+    """How many GPUs a variant names, by position: the highest index counts. One when it names none."""
+    indices = [gpu for gpu in variant.gpus or () if isinstance(gpu, int)]
+    return max([len(variant.gpus or ()), *(index + 1 for index in indices), 1])
+
+
+def ask_variant(
+    variant: Variant,
+    box: Box,
+    read_model: ReadModel,
+    *,
+    engine_version: str | None,
+    changes: Mapping[str, Any],
+    question: SpeedQuestion,
+) -> PlanAnswer:
+    """Plan it with ``changes`` (by flag name) in place of its own settings. Raises what ``read_model`` raises."""
+    model = variant.weights and Path(variant.weights)
+    facts = read_model(model) if model and model.exists() else None
+    request = _request(variant, box, engine_version)
+    if facts is None or variant.memory is not None or request is None:
+        planned = plan_variant(variant, facts, box.devices, engine_version=engine_version)
+        return PlanAnswer(_explained(planned, variant, found=facts is not None))
+    request = with_draft(changed(replace(request, projector_bytes=_projector(variant)), changes), read_model)
+    planned = plan_requested(variant, request, facts)
+    if planned.kv is None:  # a setting that the engine does not have: its refusal is the whole answer
+        return PlanAnswer(planned)
+    request = settled(request, facts, automatic_pool=variant.kv_bytes == "auto")
+    return answer(request, facts, planned, question)
+
+
+def with_draft(request: PlanRequest, read_model: ReadModel) -> PlanRequest:
+    """With the facts of the separate draft model, where its file is here. Raises what ``read_model`` raises."""
+    named = request.speculation.draft if request.speculation else None
+    if named is None or not Path(named).exists():
+        return request
+    return replace(request, draft=read_model(Path(named)))
+
+
+def _request(variant: Variant, box: Box, engine_version: str | None) -> PlanRequest | None:
+    """None for a program that is no engine of ours. GPUs that are not on this box have an unknown size."""
+    if variant.engine.kind == "command":
+        return None
+    cards = [device for device in box.devices if device.id != CPU_DEVICE]
+    absent = variant.gpus is not None and (not cards or len(planned_devices(variant, cards)) < len(variant.gpus))
+    if not absent:
+        request = request_for(variant, planned_devices(variant, box.devices), engine_version=engine_version)
+        return replace(request, other_bytes=box.others)
+    named = tuple(Device(_name(gpu), None, "", 0) for gpu in variant.gpus or ())
+    request = request_for(variant, named, engine_version=engine_version)
+    return replace(request, devices=tuple(PlannedDevice(device.id, None) for device in request.devices))
+
+
+def _name(gpu: int | str) -> str:
+    return gpu if isinstance(gpu, str) else f"gpu{gpu}"
+
+
+def _projector(variant: Variant) -> int:
+    """Bytes of llama.cpp's mmproj file; 0 where none is named or it is not here."""
+    named = variant.args.get("mmproj") or variant.args.get("mm")
+    path = Path(named) if isinstance(named, str) else None
+    return path.stat().st_size if path and path.is_file() else 0
+
+
+def _explained(planned: Plan, variant: Variant, *, found: bool) -> Plan:
+    """With the reason, where the model's files are what is missing."""
+    if found or variant.memory is not None or variant.engine.kind == "command":
+        return planned
+    why = f"{variant.weights} is not here" if variant.weights else "it names no weights"
+    return replace(planned, notes=(f"nothing is known of this variant's memory: {why}",))

@@ -1,0 +1,108 @@
+"""What `ledger` prints for a person: each start in a line, the last one with its memory and its failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from gearshift.advice.ledger import ReadStart
+from gearshift.cli.output import table
+from gearshift.domain.errors import Failure
+from gearshift.domain.startup import DeviceBuffer, StartFigures
+from gearshift.domain.units import format_bytes, format_duration
+
+_HOST = "host memory"
+_KINDS = ("weights", "kv", "state", "compute", "graph", "output", "other")
+
+
+def render(starts: Sequence[ReadStart]) -> str:
+    """Earlier starts in a line each, then the last one in full."""
+    if not starts:
+        return "no start in it"
+    *earlier, last = starts
+    several = len({start.log for start in starts}) > 1
+    lines = [_headline(start, named=several) for start in earlier]
+    return "\n".join([*lines, *([""] if lines else []), _headline(last, named=several), *_details(last)])
+
+
+def _headline(read: ReadStart, *, named: bool) -> str:
+    figures = read.start.report.figures
+    engine = "unknown engine" if read.start.engine == "command" else read.start.engine
+    version = f" {figures.version}" if figures.version else ""
+    log = f"{read.log}: " if named else ""
+    return f"{log}{engine}{version}: {_outcome(read)}{_pool(figures)}"
+
+
+def _outcome(read: ReadStart) -> str:
+    report, took = read.start.report, read.start.start_s
+    if report.ready:
+        after = f" after {format_duration(took)}" if took is not None else ""
+        return click.style("ready", fg="green") + after + (", then failed" if report.failure else "")
+    return click.style("failed", fg="red") if report.failure else f"the log ends while {report.stage}"
+
+
+def _pool(figures: StartFigures) -> str:
+    if figures.kv_tokens is None:
+        return ""
+    runs = f", {figures.concurrency:.2f}x" if figures.concurrency is not None else ""
+    return f", cache of {figures.kv_tokens:,} tokens{runs}"
+
+
+def _details(read: ReadStart) -> Iterator[str]:
+    report = read.start.report
+    if report.failure:
+        yield from _failure(report.failure)
+    if report.figures.buffers:
+        yield ""
+        yield _memory(report.figures.buffers)
+    yield from _others(read)
+
+
+def _failure(failure: Failure) -> Iterator[str]:
+    yield f"  cause: {failure.cause}"
+    if failure.line:
+        yield f"  log:   {failure.line}"
+    if failure.fix:
+        yield f"  fix:   {failure.fix}"
+
+
+def _memory(buffers: Sequence[DeviceBuffer]) -> str:
+    """A row for each device or rank and a column for each kind; target and draft contexts added up."""
+    kinds = sorted({buffer.kind for buffer in buffers}, key=_KINDS.index)
+    places = sorted({(buffer.device, buffer.host) for buffer in buffers}, key=lambda place: (place[1], place[0]))
+    rows = []
+    for place in places:
+        held = [buffer for buffer in buffers if (buffer.device, buffer.host) == place]
+        sums = [sum(buffer.bytes for buffer in held if buffer.kind == kind) for kind in kinds]
+        cells = [format_bytes(size) if size else "-" for size in sums]
+        rows.append([place[0] or "unnamed", *cells, format_bytes(sum(sums)), _HOST if place[1] else ""])
+    return table(["", *kinds, "all", ""], rows)
+
+
+def _others(read: ReadStart) -> Iterator[str]:
+    figures = read.start.report.figures
+    said = {
+        "block size": _tokens(figures.block_size),
+        "context": _tokens(figures.context),
+        "engine init": None if figures.engine_init_s is None else format_duration(figures.engine_init_s),
+        "layers on GPUs": None if figures.layers_offloaded is None else "{} of {}".format(*figures.layers_offloaded),
+        "speculation": _speculation(figures),
+    }
+    known = [f"{name}: {value}" for name, value in said.items() if value]
+    if known:
+        yield ""
+        yield ", ".join(known)
+    if read.missing:
+        yield f"not in this log: {', '.join(read.missing)}"
+
+
+def _tokens(count: int | None) -> str | None:
+    return None if count is None else f"{count:,} tokens"
+
+
+def _speculation(figures: StartFigures) -> str | None:
+    if figures.speculation_method is None:
+        return None
+    tokens = "" if figures.speculation_tokens is None else f" of {figures.speculation_tokens}"
+    return f"{figures.speculation_method}{tokens}"

@@ -1,0 +1,191 @@
+"""`gearshift plan`: does it fit, and how fast can it be, before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer
+from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
+from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
+from gearshift.artifacts.model import read_model
+from gearshift.cli.client import NoServerError
+from gearshift.cli.exits import Exit
+from gearshift.cli.plan_options import AUTO, plan_options
+from gearshift.cli.plan_view import Subject, render
+from gearshift.cli.session import Session, pass_session
+from gearshift.cli.variant_name import VariantName
+from gearshift.config import find_config, load_config
+from gearshift.domain.device import CPU_DEVICE, Device, DeviceMemory
+from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelError
+from gearshift.domain.variant import Variant
+from gearshift.hardware import open_memory
+from gearshift.planner.gpus import Gpu, find_gpu
+from gearshift.planner.planning import plan, settled
+from gearshift.planner.request import DeviceKind, PlanRequest
+from gearshift.toolchain import Toolchain
+
+_OF_THE_REQUEST = (
+    "context", "kv_dtype", "kv_bytes", "speculation", "prefix_caching", "max_num_seqs", "max_num_batched_tokens",
+    "parallel", "ubatch", "split",
+)  # fmt: skip
+_FLAG_FORM = ("engine", "engine_version", "weights", "device")
+
+
+@click.command("plan")
+@click.argument("variant", required=False, type=VariantName())
+@plan_options
+@pass_session
+def command(session: Session, /, variant: str | None, *, as_json: bool, **given: Any) -> None:
+    """Say whether a variant fits, how long, and how fast it can be.
+
+    VARIANT is one of the configuration; the options then try something else with it. With --engine and --weights
+    everything comes from the options. Nothing is started and no weights are read, only headers.
+
+    Exit status 0 when it fits or that cannot be told, 1 when it does not fit, 2 for wrong usage.
+    """
+    given["prefix_caching"] = {"on": True, "off": False, None: None}[given["prefix_caching"]]
+    with _usage_errors():
+        subject, found = _of_variant(session, variant, given) if variant else _of_flags(session, given)
+    session.output.emit(found.document(), as_json=as_json, human=lambda: render(subject, found))
+    if found.plan.fits is False:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """What cannot be planned is a wrong question: exit status 1 says that it does not fit, and nothing else."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except GearshiftError as error:
+        raise click.UsageError(f"{error.message}{f' ({error.hint})' if error.hint else ''}") from error
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:
+    engine, weights, gpu = given["engine"], given["weights"], given["gpu"]
+    if engine is None or weights is None:
+        msg = "name a VARIANT of the configuration, or give --engine and --weights"
+        raise click.UsageError(msg)
+    if given["config"] is not None:
+        msg = "--config goes with a VARIANT"
+        raise click.UsageError(msg)
+    if not weights.exists():
+        raise click.BadParameter(f"there is no {weights}", param_hint="--weights")
+    kind: DeviceKind = given["device"] or "cuda"
+    box = _this_box(session) if gpu is None else Box(())
+    devices = flag_devices(kind, given["gpus"] or 1, gpu, box.devices)
+    request = PlanRequest(
+        engine, devices, version=given["engine_version"], device_kind=kind, other_bytes=_others_on(box, devices)
+    )
+    request = with_draft(changed(request, _changes(given, engine)), read_model)
+    facts = read_model(weights)
+    request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
+    card = gpu or _card(box.devices, devices[0].id)
+    found = answer(request, facts, plan(request, facts), _question(given, card))
+    return Subject(weights.name, engine, given["engine_version"], card), found
+
+
+def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:
+    if said := next((flag for flag in _FLAG_FORM if given[flag] is not None), None):
+        msg = f"--{said.replace('_', '-')} is the configuration's to say for {name}: leave it or VARIANT out"
+        raise click.UsageError(msg)
+    variant = _variant(session, name, given["config"])
+    gpu, cards = given["gpu"], given["gpus"]
+    box = _this_box(session) if gpu is None else box_of(gpu, cards or cards_of(variant))
+    if cards:
+        gpus = tuple(device for device in box.devices if device.id != CPU_DEVICE)
+        if len(gpus) < cards:
+            msg = f"this box has {len(gpus)} GPUs, not {cards}: name them with --gpu"
+            raise click.UsageError(msg)
+        variant, box = replace(variant, gpus=None), Box(gpus[:cards], box.others)
+    if given["kv_bytes"] == AUTO:
+        variant = replace(variant, kv_bytes=AUTO)
+    version = _version(session, variant)
+    card = gpu or _card(box.devices, None)
+    found = ask_variant(
+        variant,
+        box,
+        read_model,
+        engine_version=version,
+        changes=_changes(given, variant.engine.kind),
+        question=_question(given, card),
+    )
+    return Subject(variant.id, variant.engine.kind, version, card), found
+
+
+def _changes(given: Mapping[str, Any], engine: Any) -> dict[str, Any]:
+    """Options that change the request. Raises UsageError for one of the other engine."""
+    if foreign := foreign_flag(engine, given):
+        msg = f"{engine} has no --{foreign.replace('_', '-')}"
+        raise click.UsageError(msg)
+    changes = {name: given[name] for name in _OF_THE_REQUEST}
+    return changes | ({"kv_bytes": None} if given["kv_bytes"] == AUTO else {})
+
+
+def _question(given: Mapping[str, Any], gpu: Gpu | None) -> SpeedQuestion:
+    return SpeedQuestion(gpu, given["depth"], given["batch"], given["acceptance"], given["measured"])
+
+
+def _variant(session: Session, name: str, config: Path | None) -> Variant:
+    """The variant that ``serve`` would take for this name. Raises UsageError for none."""
+    from gearshift.control.names import Names  # noqa: PLC0415 - 300 ms that the flag form need not pay
+
+    named = config or (Path(session.env["GEARSHIFT_CONFIG"]) if session.env.get("GEARSHIFT_CONFIG") else None)
+    file = named or find_config(Path.cwd(), session.env)
+    if file is None:
+        msg = f"there is no configuration here that could have {name}: name it with --config"
+        raise click.UsageError(msg)
+    try:
+        return Names(load_config(file, session.env).settings, lambda _: 0).resolve(name).variant
+    except UnknownModelError as error:
+        raise click.BadParameter(f"{error.message} in {file} ({error.hint})", param_hint="VARIANT") from error
+
+
+def _version(session: Session, variant: Variant) -> str | None:
+    """Of the engine that would run it, as far as it is installed."""
+    try:
+        return Toolchain(session.paths, session.env).find(variant.engine).version
+    except GearshiftError:
+        return variant.engine.version
+
+
+def _this_box(session: Session) -> Box:
+    """This box's devices and what is held there by others than the engines of the running server."""
+    memory = open_memory(session.env)
+    devices = memory.devices()
+    return Box(devices, _held_by_others(memory, devices, _our_pids(session)))
+
+
+def _our_pids(session: Session) -> frozenset[int]:
+    try:
+        rows: list[dict[str, Any]] = session.admin.get("/variants")
+    except NoServerError:
+        return frozenset()
+    return frozenset(pid for row in rows for pid in row["pids"])
+
+
+def _held_by_others(memory: DeviceMemory, devices: Sequence[Device], ours: frozenset[int]) -> dict[str, int]:
+    readings = memory.read([device.id for device in devices], ())
+    return {
+        device: max(reading.used_bytes - sum(held for pid, held in reading.by_pid.items() if pid in ours), 0)
+        for device, reading in readings.items()
+    }
+
+
+def _others_on(box: Box, devices: Sequence[Any]) -> dict[str, int]:
+    return {device.id: box.others[device.id] for device in devices if box.others.get(device.id)}
+
+
+def _card(devices: Sequence[Device], wanted: str | None) -> Gpu | None:
+    """The table's row for a GPU of this box."""
+    names = [device.name for device in devices if device.id != CPU_DEVICE and wanted in {None, device.id}]
+    return find_gpu(names[0]) if names else None

@@ -1,0 +1,111 @@
+"""The options of `gearshift plan` and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import click
+
+from gearshift.advice.plan_flags import parse_acceptance, parse_speculation
+from gearshift.domain.units import parse_bytes, parse_tokens
+from gearshift.planner.gpus import parse_gpu
+
+Read = TypeVar("Read")
+Command = TypeVar("Command", bound=Callable[..., Any])
+AUTO: Literal["auto"] = "auto"  # the smallest pool that holds one request of the whole context
+
+
+class Parsed(click.ParamType[Read]):
+    """A value that a function of text reads; its ValueError is the message of a usage error."""
+
+    def __init__(self, name: str, parse: Callable[[str], Read]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        del param, ctx  # as it is written, where click would shout
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Read:
+        try:
+            return self._parse(value)
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+
+
+def _pool(text: str) -> int | str:
+    return AUTO if text == AUTO else parse_bytes(text)
+
+
+def _context(text: str) -> int:
+    if not (tokens := parse_tokens(text)):
+        msg = "a context of no tokens"
+        raise ValueError(msg)
+    return tokens
+
+
+COUNT = click.IntRange(min=1)
+GPUS = click.IntRange(1, 64)
+SEQUENCES = click.IntRange(1, 1_000_000)
+_OPTIONS = (
+    click.option("--engine", type=click.Choice(["vllm", "llama.cpp"]), help="Plan from flags, without a variant."),
+    click.option("--engine-version", metavar="V", help="Such as 0.32.0; else the newest known."),
+    click.option(
+        "--weights",
+        type=click.Path(path_type=Path),
+        help="A GGUF file, a Hugging Face folder, or a config.json alone.",
+    ),
+    click.option("--device", type=click.Choice(["cuda", "cpu"]), help="With --engine.  [default: cuda]"),
+    click.option(
+        "--gpu",
+        type=Parsed("NAME|GiB:GB/s", parse_gpu),
+        help="The card, such as 'RTX 5090' or 32:1792; else this box's.",
+    ),
+    click.option("--gpus", type=GPUS, help="How many such cards (vLLM: tensor parallel)."),
+    click.option("--context", type=Parsed("TOKENS", _context), help="Such as 262144 or 32K; else the model's own."),
+    click.option("--kv-dtype", metavar="TYPE", help="Cache type, such as fp8 or q8_0; llama.cpp takes K,V."),
+    click.option(
+        "--kv-bytes", type=Parsed("SIZE|auto", _pool), help="vLLM's pool on each GPU; auto: for one full request."
+    ),
+    click.option(
+        "--speculation",
+        type=Parsed("off|mtp:N|ngram:N|draft:PATH:N", parse_speculation),
+        help="Speculative decoding of N tokens.",
+    ),
+    click.option("--prefix-caching", type=click.Choice(["on", "off"]), help="vLLM; else that version's default."),
+    click.option("--max-num-seqs", type=SEQUENCES, help="vLLM: sequences at once."),
+    click.option("--max-num-batched-tokens", type=COUNT, help="vLLM: tokens of one step."),
+    click.option("--parallel", type=click.IntRange(1, 1024), help="Slots of llama.cpp."),
+    click.option("--ubatch", type=COUNT, help="llama.cpp: micro batch, tokens."),
+    click.option("--split", type=click.Choice(["none", "layer", "tensor"]), help="llama.cpp: how several cards share."),
+    click.option(
+        "--depth",
+        type=Parsed("TOKENS", parse_tokens),
+        default="0",
+        help="Ceiling: tokens in the context.",
+        show_default=True,
+    ),
+    click.option("--batch", type=COUNT, default=1, help="Ceiling: sequences at once.", show_default=True),
+    click.option(
+        "--acceptance",
+        type=Parsed("A0,A1,...", parse_acceptance),
+        help="Ceiling: accepted over drafts, by position.",
+    ),
+    click.option(
+        "--measured",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="TOK/S",
+        help="A speed measured there: its share of the ceiling.",
+    ),
+    click.option("--config", "-c", type=click.Path(path_type=Path), help="The configuration that has VARIANT."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON document: bytes, tokens and seconds."),
+)
+
+
+def plan_options(command: Command) -> Command:
+    """All of them, in this order."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
