@@ -1,0 +1,267 @@
+"""Combinations that are known to be bad in vLLM, by version (reference: vLLM 0.22 to 0.33 and its public threads)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gearshift.advice.doctor.case import Case
+from gearshift.advice.doctor.check import Check, Registered
+from gearshift.advice.doctor.finding import Sighting
+from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
+from gearshift.engines.vllm_history import minor_of
+
+VLLM: list[Check[Case]] = []
+_check = Registered(VLLM).add
+
+_ISSUES = "https://github.com/vllm-project/vllm/issues/"
+_PULLS = "https://github.com/vllm-project/vllm/pull/"
+_HYBRID_CACHING_DEFAULT = 28  # from 0.28 on prefix caching is on for hybrids unless it is switched off
+_ASYNC_DEFAULT = 26
+_NO_GGUF = 24
+_TRITON_BREAK_EVEN = 16_384  # tokens: where two cards lost with MTP; one card lost from about 36k
+_BLACKWELL = 10.0  # compute capability
+_CRASHING_DRAFT = 8  # tokens with which two cards crashed under load, twice in two runs
+
+
+def _minor(case: Case) -> int:
+    return minor_of(case.version)
+
+
+def _hybrid(case: Case) -> bool:
+    return case.kind == "vllm" and case.model is not None and case.model.hybrid
+
+
+def _caches_prefixes(case: Case) -> bool:
+    """Whether prefix caching is on: as given, else this version's default for a hybrid model."""
+    given = case.on("enable-prefix-caching")
+    return _minor(case) >= _HYBRID_CACHING_DEFAULT if given is None else given
+
+
+def _backend(case: Case) -> str:
+    return str(case.arg("attention-backend") or "").upper()
+
+
+@_check(
+    "vllm-mtp-prefix-caching",
+    "warning",
+    "MTP together with prefix caching on a hybrid model, vLLM 0.27 to 0.33 (on by default from 0.28)",
+    why="Drafted tokens are checked against cached state of the wrong block: answers may be wrong without an error.",
+    fix="write args enable-prefix-caching: false, or speculation: off",
+    link=f"{_ISSUES}53912",
+)
+def _mtp_prefix_caching(case: Case) -> Iterator[Sighting]:
+    if _hybrid(case) and with_mtp(case) and _minor(case) >= 27 and _caches_prefixes(case):  # noqa: PLR2004 - a release
+        yield Sighting(
+            f"MTP and prefix caching are both on (vLLM {case.version or 'of unknown version'})", "speculation"
+        )
+
+
+@_check(
+    "vllm-mtp-async-scheduling",
+    "warning",
+    "MTP on a Gated DeltaNet hybrid with asynchronous scheduling (the default from 0.26)",
+    why="The recurrent state may be written after it was given to another request, which corrupts memory.",
+    fix="write args async-scheduling: false, or speculation: off",
+    link=f"{_ISSUES}50021",
+)
+def _mtp_async_scheduling(case: Case) -> Iterator[Sighting]:
+    recurrent = case.model.recurrent if case.model else None
+    if not (_hybrid(case) and recurrent and recurrent.kind == "delta" and with_mtp(case)):
+        return
+    given = case.on("async-scheduling")
+    if _minor(case) >= _ASYNC_DEFAULT if given is None else given:
+        yield Sighting("MTP runs with asynchronous scheduling", "speculation")
+
+
+@_check(
+    "vllm-triton-mtp-depth",
+    "warning",
+    "TRITON_ATTN with MTP and a window beyond 16k tokens",
+    why="Its kernel walks the whole history alone when it verifies drafts; measured: 120 tok/s became 46 at 60k.",
+    fix="write args attention-backend: FLASHINFER, or leave the choice to vLLM",
+    link=f"{_PULLS}51995",
+)
+def _triton_mtp_depth(case: Case) -> Iterator[Sighting]:
+    deep = case.variant.context or (case.model.context_train if case.model else None) or 0
+    if case.kind == "vllm" and _backend(case) == "TRITON_ATTN" and with_mtp(case) and deep > _TRITON_BREAK_EVEN:
+        yield Sighting(f"TRITON_ATTN verifies drafts over up to {deep} tokens", "args.attention-backend")
+
+
+@_check(
+    "vllm-flashinfer-speculation-graphs",
+    "note",
+    "FLASHINFER with speculation on a GPU older than Blackwell",
+    why="Full CUDA graphs fall back to piecewise ones there, so each step costs more launches.",
+    fix="compare with FLASH_ATTN on this card before settling",
+    link="https://docs.vllm.ai/en/latest/design/cuda_graphs.html",
+)
+def _flashinfer_speculation_graphs(case: Case) -> Iterator[Sighting]:
+    older = [gpu for gpu in case.gpus if case.box.compute.get(gpu.id, _BLACKWELL) < _BLACKWELL]
+    if case.kind == "vllm" and _backend(case) == "FLASHINFER" and methods(case) and older:
+        yield Sighting(f"speculation on {older[0].name} runs with piecewise graphs", "args.attention-backend")
+
+
+@_check(
+    "vllm-block-size-hybrid",
+    "error",
+    "an explicit block-size on a hybrid model",
+    why="vLLM has to align attention and state pages itself; with a size of yours it reads outside them and crashes.",
+    fix="remove block-size",
+    link=f"{_ISSUES}53142",
+)
+def _block_size_hybrid(case: Case) -> Iterator[Sighting]:
+    if _hybrid(case) and (given := case.arg("block-size")) is not None:
+        yield Sighting(f"block-size {given} is given for a hybrid model", "args.block-size")
+
+
+@_check(
+    "vllm-calculate-kv-scales",
+    "warning",
+    "calculate-kv-scales before 0.28, where it was removed",
+    why="It is ignored on hybrids, and model cards warn that it damages the cache elsewhere.",
+    fix="remove calculate-kv-scales; use a checkpoint with calibrated scales",
+    link=f"{_ISSUES}37554",
+)
+def _calculate_kv_scales(case: Case) -> Iterator[Sighting]:
+    if case.kind == "vllm" and case.on("calculate-kv-scales"):
+        yield Sighting("KV scales are computed from the first tokens that come along", "args.calculate-kv-scales")
+
+
+@_check(
+    "vllm-gguf",
+    "error",
+    "GGUF weights on vLLM 0.24 or newer",
+    why="Loading GGUF left vLLM for a plugin in 0.24.",
+    fix="run the file with llama.cpp, or use a safetensors checkpoint",
+    link=f"{_ISSUES}39583",
+)
+def _gguf_weights(case: Case) -> Iterator[Sighting]:
+    named = (case.variant.weights or "").lower().endswith(".gguf")
+    if case.kind == "vllm" and _minor(case) >= _NO_GGUF and (named or (case.model and case.model.format == "gguf")):
+        yield Sighting(f"vLLM {case.version or ''} cannot load {case.variant.weights}".replace("  ", " "), "weights")
+
+
+@_check(
+    "vllm-mamba-chunked-prefill",
+    "error",
+    "prefix caching on a hybrid model with chunked prefill switched off",
+    why="The cache mode `align` cuts prompts at block boundaries, which needs chunked prefill.",
+    fix="remove enable-chunked-prefill: false, or switch prefix caching off",
+    link="https://docs.vllm.ai/en/latest/features/automatic_prefix_caching.html",
+)
+def _mamba_chunked_prefill(case: Case) -> Iterator[Sighting]:
+    if _hybrid(case) and _caches_prefixes(case) and case.on("enable-chunked-prefill") is False:
+        yield Sighting("prefix caching is on, chunked prefill is off", "args.enable-chunked-prefill")
+
+
+@_check(
+    "vllm-prefix-caching-default",
+    "note",
+    "a hybrid model whose variant leaves prefix caching to the version's default",
+    why="The default was off up to 0.27 and is on from 0.28: an upgrade changes memory, speed and risk.",
+    fix="write args enable-prefix-caching: true or false",
+    link=f"{_ISSUES}53912",
+)
+def _prefix_caching_default(case: Case) -> Iterator[Sighting]:
+    if _hybrid(case) and case.on("enable-prefix-caching") is None:
+        state = "on" if _caches_prefixes(case) else "off"
+        yield Sighting(f"prefix caching is {state} because this version says so", "args")
+
+
+@_check(
+    "vllm-mtp-cpu-hybrid",
+    "error",
+    "MTP on a hybrid model with vLLM on the CPU",
+    why="It starts, and the worker dies of memory corruption at the first request (seen with 0.32).",
+    fix="write speculation: off, or use llama.cpp for this model on the CPU",
+    link="docs/doctor.md",
+)
+def _mtp_cpu_hybrid(case: Case) -> Iterator[Sighting]:
+    if _hybrid(case) and with_mtp(case) and case.box.devices and not case.gpus:
+        yield Sighting("MTP on a hybrid model kills vLLM's CPU worker", "speculation")
+
+
+@_check(
+    "vllm-many-draft-tokens",
+    "error",
+    "eight or more MTP tokens with tensor parallelism",
+    why="Long drafts led to illegal memory accesses under load, each time it was tried.",
+    fix="draft 3 tokens or fewer",
+    link=f"{_ISSUES}40756",
+)
+def _many_draft_tokens(case: Case) -> Iterator[Sighting]:
+    if case.kind == "vllm" and with_mtp(case) and len(case.gpus) > 1 and drafted(case) >= _CRASHING_DRAFT:
+        yield Sighting(f"{drafted(case)} draft tokens on {len(case.gpus)} GPUs", "speculation.tokens")
+
+
+@_check(
+    "vllm-min-p-speculation",
+    "warning",
+    "min_p or logit_bias as configured sampling beside speculation",
+    why="vLLM leaves both out while it speculates: answers are sampled otherwise than the file says.",
+    fix="remove them from sampling, or write speculation: off",
+    link="https://docs.vllm.ai/en/latest/features/spec_decode.html",
+)
+def _min_p_speculation(case: Case) -> Iterator[Sighting]:
+    for name in ("min_p", "logit_bias"):
+        if case.kind == "vllm" and methods(case) and case.variant.sampling.get(name):
+            yield Sighting(f"{name} has no effect while vLLM speculates", f"sampling.{name}")
+
+
+@_check(
+    "vllm-synthetic-acceptance",
+    "error",
+    "synthetic acceptance in a variant that serves",
+    why="Drafts are accepted by dice, not by the model: the text is not the model's. It is for benchmarks.",
+    fix="remove rejection_sample_method and synthetic_* from speculative-config",
+    link="https://docs.vllm.ai/en/latest/features/spec_decode.html",
+)
+def _synthetic_acceptance(case: Case) -> Iterator[Sighting]:
+    if case.kind == "vllm" and vllm_config(case).get("rejection_sample_method") == "synthetic":
+        yield Sighting("drafts are accepted at random", "args.speculative-config")
+
+
+@_check(
+    "vllm-heads-by-gpus",
+    "error",
+    "a number of GPUs that does not divide the attention heads",
+    why="Tensor parallelism gives each GPU the same number of heads; vLLM refuses anything else.",
+    fix="name a number of GPUs that divides them",
+    link="https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html",
+)
+def _heads_by_gpus(case: Case) -> Iterator[Sighting]:
+    spread = case.arg("pipeline-parallel-size") or case.arg("data-parallel-size")
+    ranks = 1 if spread else max(len(case.gpus), 1)
+    if case.kind == "vllm" and case.model and case.model.heads % ranks:
+        yield Sighting(f"{case.model.heads} attention heads on {ranks} GPUs", "gpus")
+
+
+def _from_hub(case: Case) -> bool:
+    weights = case.variant.weights
+    return case.kind == "vllm" and weights is not None and not weights.startswith("/")
+
+
+@_check(
+    "hub-not-fetched",
+    "note",
+    "weights named by a hub id that are not on this box yet",
+    why="The first start downloads them within its load timeout, and what their files say could not be checked.",
+    fix="fetch them before: gearshift lock, then gearshift pull",
+    link="docs/recipes.md",
+)
+def _hub_not_fetched(case: Case) -> Iterator[Sighting]:
+    if _from_hub(case) and case.weights is None:
+        yield Sighting(f"{case.variant.weights} is not in the hub's cache", "weights")
+
+
+@_check(
+    "hub-unpinned",
+    "note",
+    "weights named by a hub id without a revision",
+    why="The repository's main branch may change between two starts: weights, tokenizer or chat template.",
+    fix="write args revision: COMMIT, or pin the variant with gearshift lock",
+    link="docs/recipes.md",
+)
+def _hub_unpinned(case: Case) -> Iterator[Sighting]:
+    if _from_hub(case) and case.arg("revision") is None and case.pins is None:
+        yield Sighting(f"{case.variant.weights} is whatever its main branch holds at the next start", "weights")

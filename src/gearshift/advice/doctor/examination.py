@@ -1,0 +1,53 @@
+"""Every check over every case: findings, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from gearshift.advice.doctor.case import Case, Setup
+from gearshift.advice.doctor.check import Check, run
+from gearshift.advice.doctor.checks_box import BOX
+from gearshift.advice.doctor.checks_engine import ENGINE
+from gearshift.advice.doctor.checks_gpus import GPUS
+from gearshift.advice.doctor.checks_llamacpp import LLAMACPP
+from gearshift.advice.doctor.checks_model import MODEL
+from gearshift.advice.doctor.checks_pins import PINS
+from gearshift.advice.doctor.checks_template import TEMPLATE
+from gearshift.advice.doctor.checks_vllm import VLLM
+from gearshift.advice.doctor.finding import SEVERITIES, Finding
+
+VARIANT_CHECKS: tuple[Check[Case], ...] = (*ENGINE, *MODEL, *TEMPLATE, *VLLM, *LLAMACPP, *GPUS, *PINS)
+BOX_CHECKS: tuple[Check[Setup], ...] = tuple(BOX)
+
+
+def examine(
+    cases: Iterable[Case], setup: Setup, *, file: Path | None = None, lines: Mapping[str, int] | None = None
+) -> tuple[Finding, ...]:
+    """All findings: errors, then warnings, then notes, each in the order of the variants and of the checks.
+
+    ``lines`` are the lines of ``file`` by dotted path; findings about a variant are placed by them.
+    """
+    found = [
+        finding
+        for case in cases
+        for finding in run(
+            VARIANT_CHECKS, case, _placing(f"models.{case.variant.model}.variants.{case.variant.name}", file, lines)
+        )
+    ]
+    found += run(BOX_CHECKS, setup, _placing("", file, lines))
+    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _placing(base: str, file: Path | None, lines: Mapping[str, int] | None) -> Callable[[str], str]:
+    """Turns a place below ``base`` into ``file:line: path``, with the line of the nearest key that the file has."""
+    known = lines or {}
+
+    def placed(relative: str) -> str:
+        path = ".".join(part for part in (base, relative) if part)
+        nearest = path
+        while nearest and nearest not in known:
+            nearest = nearest.rpartition(".")[0]
+        return f"{file}:{known[nearest]}: {path}" if file and nearest else path
+
+    return placed
