@@ -1,94 +1,35 @@
-"""The gateway as it is served, with a broker that grants at once and a sink that counts."""
+"""The whole of Gearshift in front of the benchmark's engine: ``served.py PORT ENGINE_PORT`` becomes `gearshift serve`.
+
+One variant that runs elsewhere already, with sampling defaults to write into each body: scheduler, leases, metering and
+the store are all in the way, as they are for a user.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tempfile
+from pathlib import Path
 
-import uvicorn
-
-from gearshift.domain.launch import Endpoint, MetricNames
-from gearshift.domain.leasing import Lease, Route, Upstream, VariantStatus
-from gearshift.domain.records import RequestRecord, SwapRecord
-from gearshift.domain.settings import Model, Settings
-from gearshift.domain.variant import EngineRef, Variant
-from gearshift.gateway import create_gateway
-from gearshift.gateway.server import uvicorn_config
-
-VARIANT = Variant("bench", "v", EngineRef("vllm"), sampling={"temperature": 0.6, "top_p": 0.95})
+import yaml
 
 
-@dataclass(slots=True)
-class Granted:
-    """A lease that was never waited for."""
-
-    variant: Variant
-    upstream: Upstream
-    end: asyncio.Future[str]
-    queued_s: float = 0.0
-    load_s: float = 0.0
-
-    def revoked(self) -> asyncio.Future[str]:
-        return self.end
-
-    def release(self) -> None:
-        self.end.cancel()
+def config(port: str, engine_port: str) -> str:
+    variant = {"engine": "command", "upstream": f"http://127.0.0.1:{engine_port}", "probe": "none", "max_inflight": 256}
+    model = {"sampling": {"temperature": 0.6, "top_p": 0.95}, "variants": {"v": variant}}
+    return yaml.safe_dump({"listen": f"127.0.0.1:{port}", "models": {"bench": model}})
 
 
-@dataclass(slots=True)
-class Free:
-    """A ticket whose turn it is."""
-
-    lease: Granted
-    progress: str = ""
-
-    async def wait(self, timeout_s: float | None = None) -> Lease:  # noqa: ARG002 - the Ticket port
-        return self.lease
-
-    def leave(self) -> None:
-        self.lease.release()
-
-
-class Broker:
-    """Every name is the one variant."""
-
-    def __init__(self, port: int) -> None:
-        endpoint = Endpoint(f"http://127.0.0.1:{port}", "127.0.0.1", port)
-        self.upstream = Upstream(endpoint, "served", {}, MetricNames(), None)
-
-    def resolve(self, name: str | None) -> Route:  # noqa: ARG002 - the Broker port
-        return Route(VARIANT)
-
-    def request(self, variant: str, *, side: bool = False) -> Free:  # noqa: ARG002 - the Broker port
-        return Free(Granted(VARIANT, self.upstream, asyncio.get_running_loop().create_future()))
-
-    def peek(self, variant: str) -> Upstream | None:  # noqa: ARG002 - the Broker port
-        return self.upstream
-
-    def statuses(self) -> Sequence[VariantStatus]:
-        return ()
-
-
-class Count:
-    """A sink that only counts."""
-
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def request(self, record: RequestRecord) -> None:  # noqa: ARG002 - the Sink port
-        self.seen += 1
-
-    def swap(self, record: SwapRecord) -> None:
-        raise NotImplementedError(record)
-
-
-def main(port: int, upstream_port: int) -> None:
-    settings = Settings(port=port, models={"bench": Model("bench", (), "auto", (VARIANT,))})
-    gateway = create_gateway(Broker(upstream_port), lambda: settings, Count())
-    uvicorn.Server(uvicorn_config(gateway, settings)).run()
+def main() -> None:
+    port, engine_port = sys.argv[1:]
+    folder = Path(tempfile.mkdtemp(prefix="gearshift-bench-"))
+    file = folder / "gearshift.yaml"
+    file.write_text(config(port, engine_port))
+    log = os.open(folder / "serve.log", os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 2)
+    argv = [sys.executable, "-m", "gearshift", "serve", "--config", str(file)]
+    os.execve(sys.executable, argv, {**os.environ, "GEARSHIFT_HOME": str(folder / "state")})  # noqa: S606 - becomes it
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main()
