@@ -14,7 +14,6 @@ from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
 from gearshift.artifacts.model import read_model
-from gearshift.cli.client import NoServerError
 from gearshift.cli.exits import Exit
 from gearshift.cli.plan_options import AUTO, plan_options
 from gearshift.cli.plan_view import Subject, render
@@ -166,9 +165,12 @@ def _this_box(session: Session) -> Box:
 
 
 def _our_pids(session: Session) -> frozenset[int]:
+    """Processes of this box's server; one elsewhere has others."""
+    if session.url:
+        return frozenset()
     try:
         rows: list[dict[str, Any]] = session.admin.get("/variants")
-    except NoServerError:
+    except GearshiftError:
         return frozenset()
     return frozenset(pid for row in rows for pid in row["pids"])
 

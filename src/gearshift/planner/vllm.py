@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gearshift.artifacts.facts import ModelFacts, TensorRole
 from gearshift.domain.units import GIB
@@ -37,17 +38,19 @@ def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
     pool = request.kv_bytes if request.kv_bytes is not None else _remaining_pool(start, fixed)
     longest = max(start.context, facts.context_train or 0)
     figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
-    reasons = refusals(start, figures, pool)
+    doubt = _pool_doubt(start.accepted_pool, pool, _pool_error(request, fixed))
+    reasons = refusals(start, replace(figures, blocks=None), None) if doubt else refusals(start, figures, pool)
     ledgers = tuple(_ledger(request, device, fixed, pool) for device in request.devices)
     complete = facts.weights_known and pool is not None and not request.draft_unknown
+    answer = verdict(ledgers, reasons, complete=complete)
     return Plan(
-        fits=verdict(ledgers, reasons, complete=complete),
+        fits=None if doubt and answer else answer,
         refusals=reasons,
         kv=figures,
         ledger=ledgers,
         kv_bytes=pool,
         context=start.context or None,
-        notes=notes(start),
+        notes=(*notes(start), *((doubt,) if doubt else ())),
         complete=complete,
     )
 
@@ -133,16 +136,37 @@ def _remaining_pool(start: VllmStart, fixed: tuple[Line, ...]) -> int | None:
     return max(math.ceil(min(known) * start.memory_share) - counted, 0)
 
 
+def _pool_error(request: PlanRequest, fixed: tuple[Line, ...]) -> int:
+    """How far a pool that takes what the share leaves may be off: by the error of all that is counted before it."""
+    if request.kv_bytes is not None:
+        return 0
+    return sum(line.error_bytes for line in fixed if line.name not in _OUTSIDE_SHARE)
+
+
+def _pool_doubt(needed: int, pool: int | None, error: int) -> str | None:
+    """A word on a pool whose error decides whether the engine starts; a pinned pool has none."""
+    if pool is None or abs(pool - needed) >= error:
+        return None
+    return (
+        f"whether the pool that is left ({pool / GIB:.2f} +- {error / GIB:.2f} GiB) is enough "
+        f"({needed / GIB:.2f} GiB) cannot be told: pin it with kv_bytes"
+    )
+
+
 def _ledger(request: PlanRequest, device: PlannedDevice, fixed: tuple[Line, ...], pool: int | None) -> DeviceLedger:
     lines = fixed
     if pool is not None:
-        kept = fixed if request.kv_bytes is not None else tuple(_settled(line) for line in fixed)
-        lines = (*kept, Line(_POOL, pool))
+        pinned = request.kv_bytes is not None
+        kept = fixed if pinned else tuple(_settled(line) for line in fixed)
+        lines = (*kept, Line(_POOL, pool, "exact" if pinned else "modelled"))
     ledger = DeviceLedger(device.id, device.total_bytes, lines)
     measured = request.calibration.lines.get(device.id) if request.calibration else None
     return calibrated(ledger, measured) if measured else ledger
 
 
 def _settled(line: Line) -> Line:
-    """An unpinned pool absorbs the error of every line within the share: together they are what was asked for."""
+    """An unpinned pool absorbs the error of every line within the share: together they are what was asked for.
+
+    So none of them adds to the device's error; `_pool_error` says how far the pool itself may be off.
+    """
     return line if line.name in _OUTSIDE_SHARE else Line(line.name, line.bytes, line.kind)

@@ -42,9 +42,17 @@ class VllmStart:
         Full CUDA graphs need a state block per running sequence, so hybrids get as many blocks as sequences.
         """
         blocks = self.layout.blocks_for(self.context) + 1
-        if self.has_graphs and self.layout.state_groups:
-            blocks = max(blocks, self.limits.sequences)
-        return blocks * self.layout.bytes_per_block
+        return max(blocks, self._state_blocks) * self.layout.bytes_per_block
+
+    @property
+    def accepted_pool(self) -> int:
+        """The smallest pool that this version starts with, whether or not a full-length request can then run."""
+        blocks = self.layout.blocks_for(self.context) + self.rules.null_block_counts
+        return max(blocks, self._state_blocks) * self.layout.bytes_per_block
+
+    @property
+    def _state_blocks(self) -> int:
+        return self.limits.sequences if self.has_graphs and self.layout.state_groups else 0
 
     @property
     def memory_share(self) -> float:
