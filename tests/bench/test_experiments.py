@@ -34,10 +34,10 @@ def measurements(tmp_path: Path) -> Measurements:
 async def test_concurrency_finds_where_more_streams_stop_paying() -> None:
     # With slope 1 every further stream slows all others in proportion: the total does not grow at all.
     async with (
-        serve(replace(FAST, step_s=0.006, ttft_s=0.005, slope=1.0)) as server,
+        serve(replace(FAST, ttft_s=0.005, slope=1.0)) as server,
         Rig(server.url, limits=PATIENT) as rig,
     ):
-        plan = concurrency.plan(replace(BASE, output=24), [4, 1, 8])
+        plan = concurrency.plan(replace(BASE, trials=1), [4, 1, 8])
         result = await Runner(rig).run(plan, concurrency.conclude)
     assert [cell.plan.concurrency for cell in result.cells] == [1, 4, 8]
     assert [cell.plan.requests for cell in result.cells] == [4, 4, 8]
@@ -87,7 +87,7 @@ async def test_prefix_reports_no_saving_where_nothing_was_cached() -> None:
 async def test_speculation_finds_its_break_even() -> None:
     """Two tokens a step that costs 1.5 steps alone, and more with each stream: pays at one, costs at eight."""
     off, on = replace(FAST, slope=0.05), replace(FAST, step_s=0.006, slope=0.4, draft=1, tokens_per_chunk=(2,))
-    base = replace(BASE, output=32, trials=2)
+    base = replace(BASE, output=16, trials=1)
     async with AsyncExitStack() as stack:
         rigs = {}
         for name, script in (("off", off), ("mtp 1", on)):
@@ -107,7 +107,7 @@ async def ab_of(slowdown: float, *, pairs: int) -> ExperimentResult:
         for name, factor in (("a", 1.0), ("b", 1 + slowdown)):
             server = await stack.enter_async_context(serve(replace(FAST, step_s=0.005 * factor)))
             rigs[name] = await stack.enter_async_context(Rig(server.url, limits=PATIENT))
-        side = replace(BASE, output=24, requests=2)
+        side = replace(BASE, output=16, requests=1)
         plan = ab.plan(replace(side, setting="a"), replace(side, setting="b"), pairs=pairs)
         return await ab.run(Runner(rigs["a"], arms=rigs), plan)
 
@@ -121,7 +121,7 @@ async def test_a_planted_slowdown_is_found() -> None:
 
 
 async def test_a_verdict_says_that_boots_were_not_varied() -> None:
-    result = await ab_of(0.0, pairs=3)
+    result = await ab_of(0.0, pairs=2)
     assert result.outcome.verdict is not None
     assert "one engine start a side" in result.outcome.advice[0]
 

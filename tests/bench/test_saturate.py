@@ -17,14 +17,14 @@ from gearshift.bench.validity import Limits
 
 @pytest.mark.anyio
 async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
-    """One slot of 50 ms a request serves 20 requests a second; 8 hold, 200 queue up far past the limit."""
-    script = Script(ttft_s=0.04, step_s=0.0025, slots=1)
+    """One slot of 20 ms a request serves 50 requests a second; 20 hold, 500 queue up far past the limit."""
+    script = Script(ttft_s=0.012, step_s=0.002, slots=1)
     base = CellPlan("", depth=48, output=5, requests=24, trials=1)
     patient = Limits(decode_share=10.0, ttft_share=10.0, cpu=2.0)
     async with serve(script) as server, Rig(server.url, limits=patient) as rig:
-        result = await saturate.run(Runner(rig), base, saturate.Limits(ttft_s=0.6), first_rate=8.0, factor=25.0)
-    assert [cell.plan.rate for cell in result.cells] == [8.0, 200.0]
-    assert result.outcome.advice[0].startswith("holds 8 requests/s")
+        result = await saturate.run(Runner(rig), base, saturate.Limits(ttft_s=0.3), first_rate=20.0, factor=25.0)
+    assert [cell.plan.rate for cell in result.cells] == [20.0, 500.0]
+    assert result.outcome.advice[0].startswith("holds 20 requests/s")
 
 
 def sample(ttft_s: float, *, late_s: float = 0.0) -> Sample:

@@ -28,6 +28,8 @@ _NONCE_WORDS = 8
 _WINDOWS = 8
 _CHARACTERS_PER_TOKEN = 4.0  # where the server has no tokenizer to ask; the first answer's usage corrects it
 _FIT_TRIES = 6
+_LEAST_CHARACTERS = 32_000
+_MOST_CHARACTERS_PER_TOKEN = 8  # of real text in any usual vocabulary; less only repeats the text sooner
 _Item = TypeVar("_Item")
 _INSTRUCTION: dict[Kind, str] = {
     "code": "\n\nExplain what the code above does, then write it again with type annotations.",
@@ -54,6 +56,7 @@ class PromptMaker:
         self.kind: Kind = kind
         self._tokenizer = tokenizer
         self._ids: list[int] | None = None
+        self._encoded = 0  # characters of the corpus that ``_ids`` cover
         self._words: tuple[str, ...] | None = None
         self._fitted: dict[tuple[int, int, Needle | None], Prompt] = {}
         self._characters_per_token = _CHARACTERS_PER_TOKEN
@@ -77,7 +80,7 @@ class PromptMaker:
             self._fitted.clear()
 
     async def _fit(self, tokens: int, window: int, needle: Needle | None) -> Prompt:
-        ids = await self._corpus_ids()
+        ids = await self._corpus_ids(tokens)
         if ids is None:
             return self._guess(tokens, window, needle)
         text, count = "", 0
@@ -109,9 +112,13 @@ class PromptMaker:
         body = f".\n\n{cut[:place]}\n{needle.sentence}\n{cut[place:]}\n\n{needle.question}"
         return Prompt(body, tokens, exact=False)
 
-    async def _corpus_ids(self) -> list[int] | None:
-        if self._ids is None:
-            self._ids = await self._tokenizer.encode(corpus(self.kind)[:400_000])
+    async def _corpus_ids(self, tokens: int) -> list[int] | None:
+        """At least ``tokens`` ids of the corpus, or all it has: no more text is sent to the server than is needed."""
+        text = corpus(self.kind)
+        size = min(len(text), max(_LEAST_CHARACTERS, tokens * _MOST_CHARACTERS_PER_TOKEN))
+        if size > self._encoded:
+            self._ids = await self._tokenizer.encode(text[:size])
+            self._encoded = size
         return self._ids
 
     async def nonce(self) -> str:
