@@ -74,6 +74,7 @@ class Case:
     box: Box = field(default_factory=Box)
     install: EngineInstall | None = None
     engine_trouble: str | None = None
+    engine_fix: str | None = None
     problems: tuple[Problem, ...] = ()  # what the flag check said about this variant
     weights: Path | None = None  # where the model's files are on this box
     model: ModelFacts | None = None

@@ -25,7 +25,7 @@ _MANGLED = re.compile(r"\\_|\\\\")
 )
 def _engine_missing(case: Case) -> Iterator[Sighting]:
     if case.kind != "command" and case.install is None:
-        yield Sighting(case.engine_trouble or f"{case.variant.engine} was not found", "engine")
+        yield Sighting(case.engine_trouble or f"{case.variant.engine} was not found", "engine", case.engine_fix)
 
 
 @_check(

@@ -51,7 +51,7 @@ def _pin_engine(case: Case) -> Iterator[Sighting]:
     "pin-files",
     "error",
     "files of a lock that are missing or of another size",
-    why="The recipe would run on other weights than it names. (gearshift verify compares every byte.)",
+    why="The recipe would run on other weights than it names; gearshift verify compares every byte.",
     fix="gearshift pull fetches what the lock names",
     link=_PAGE,
 )

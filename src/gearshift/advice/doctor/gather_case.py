@@ -31,19 +31,26 @@ def gather_case(
 
     ``hub_cache`` is where downloads by hub id lie.
     """
-    install, engine_trouble = _tried(lambda: find_engine(variant.engine))
-    wanted = variant.engine.version
-    flags = (install.flags if install else None) or packaged_flags(variant.engine.kind, wanted)
+    install, trouble = _found(variant.engine, find_engine)
+    flags = (install.flags if install else None) or packaged_flags(variant.engine.kind, variant.engine.version)
     case = Case(
         variant=variant,
         flags=flags,
         box=box,
         install=install,
-        engine_trouble=engine_trouble,
+        engine_trouble=trouble.message if trouble else None,
+        engine_fix=trouble.hint if trouble else None,
         problems=check(variant, flags, f"models.{variant.model}.variants.{variant.name}"),
         pins=pins,
     )
     return case if variant.engine.kind == "command" else _with_template(_with_model(case, hub_cache))
+
+
+def _found(engine: EngineRef, find_engine: FindEngine) -> tuple[EngineInstall | None, GearshiftError | None]:
+    try:
+        return find_engine(engine), None
+    except GearshiftError as error:
+        return None, error
 
 
 def _with_model(case: Case, hub_cache: Path) -> Case:

@@ -1,0 +1,302 @@
+"""Every check of the doctor sees what it is for, and leaves the nearest sound thing alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from fakes.cases import MTP, OFF, blind_pair, box, card, dense, hybrid, llamacpp, setup, vllm
+from gearshift.advice.doctor import BOX_CHECKS, VARIANT_CHECKS, Case, EngineProcess, Finding, Pins, Setup
+from gearshift.advice.doctor.check import Check
+from gearshift.artifacts.facts import Layer, MtpFacts
+from gearshift.artifacts.templates import Rendering, Template
+from gearshift.domain.device import MemoryReading
+from gearshift.domain.errors import Problem
+from gearshift.domain.settings import ApiKey
+from gearshift.domain.units import GIB, MIB
+from gearshift.domain.variant import EngineRef, Probe, Speculation, Variant
+from gearshift.hardware import HostMemory
+
+Subject = TypeVar("Subject", Case, Setup)
+
+NO_P2P: dict[str, Any] = {"args": {"disable-custom-all-reduce": True}, "env": {"NCCL_P2P_DISABLE": "1"}}
+SWAP_OFF = {"enable-prefix-caching": False}
+LOST_TOOLS = Rendering(lost=("the tool's answer",))
+LOST_THOUGHT = Rendering(lost=("the reasoning before a tool call",), thinks=True)
+SYNTHETIC = '{"method":"mtp","num_speculative_tokens":3,"rejection_sample_method":"synthetic"}'
+PLAIN_CONFIG = '{"method":"mtp","num_speculative_tokens":3}'
+WORKER = EngineProcess(71, "VLLM::Worker_TP0", parented=False, ours=False, held={"GPU-0": 9 * GIB})
+SERVER = EngineProcess(72, "llama-server -m x", parented=True, ours=False, held={"GPU-0": GIB})
+
+
+def about(case: Case, **facts: Any) -> Case:
+    return replace(case, **facts)
+
+
+def flag_problem(path: str) -> Problem:
+    return Problem("vllm has no flag x", f"models.m.variants.v.{path}")
+
+
+def command(*words: str) -> Variant:
+    return Variant("m", "c", EngineRef("command"), command=words)
+
+
+def reading(used: int, by_pid: dict[int, int]) -> dict[str, MemoryReading]:
+    return {"GPU-0": MemoryReading("GPU-0", 24 * GIB, used, by_pid)}
+
+
+VARIANTS: dict[str, tuple[Case, Case]] = {
+    "engine-missing": (about(vllm(), install=None, engine_trouble="vllm is not installed"), vllm()),
+    "engine-version": (vllm(version="0.21.0"), vllm(version="0.33.1")),
+    "engine-flags": (about(vllm(), problems=(flag_problem("args.x"),)), vllm()),
+    "pasted-escapes": (vllm(args={"served\\_model": "x"}), vllm(args={"served_model": "x"})),
+    "model-unreadable": (about(vllm(), model=None, model_trouble="/models/m: cannot be read"), vllm()),
+    "model-files-missing": (vllm(dense(missing_files=("b.gguf",))), vllm()),
+    "mtp-absent": (vllm(dense(), speculation=MTP), vllm(hybrid(), speculation=MTP)),
+    "mtp-incomplete": (
+        vllm(hybrid(mtp=MtpFacts(1, complete=False, missing=("mtp.fc.weight",))), speculation=MTP),
+        vllm(hybrid(mtp=MtpFacts(1, complete=None)), speculation=MTP),
+    ),
+    "mtp-not-excluded": (
+        about(vllm(hybrid(), speculation=MTP), not_quantized=("lm_head",)),
+        about(vllm(hybrid(), speculation=MTP), not_quantized=("lm_head", "re:.*mtp.*")),
+    ),
+    "mtp-low-precision": (
+        about(vllm(hybrid(mtp=MtpFacts(1, complete=True, types=("I32",))), speculation=MTP), weight_bits=4),
+        about(vllm(hybrid(mtp=MtpFacts(1, complete=True, types=("I32",))), speculation=MTP), weight_bits=8),
+    ),
+    "mtp-plain-beside-quantized": (
+        about(vllm(hybrid(), speculation=MTP), weight_bits=4),
+        about(vllm(hybrid(), speculation=MTP), weight_bits=8),
+    ),
+    "mtp-off": (llamacpp(hybrid()), llamacpp(hybrid(), speculation=OFF)),
+    "mtp-many-tokens": (llamacpp(hybrid(), speculation=Speculation("mtp", 4)), llamacpp(hybrid(), speculation=MTP)),
+    "draft-vocabulary": (about(vllm(), draft=dense(vocab=999)), about(vllm(), draft=dense())),
+    "context-beyond-training": (vllm(context=40000), vllm(context=40000, args={"hf-overrides": "{}"})),
+    "tokenizer-truncation": (about(vllm(), truncation=2048), vllm()),
+    "template-unreadable": (about(vllm(), template_trouble="t.jinja: cannot be read"), vllm()),
+    "template-missing": (vllm(), vllm(probe=Probe("completion"))),
+    "template-broken": (about(vllm(), rendering=Rendering(failure="TemplateSyntaxError")), vllm()),
+    "template-tools": (about(vllm(), rendering=LOST_TOOLS), about(vllm(), rendering=LOST_THOUGHT)),
+    "template-thinking": (about(vllm(), rendering=LOST_THOUGHT), about(vllm(), rendering=LOST_TOOLS)),
+    "vllm-mtp-prefix-caching": (
+        vllm(hybrid(), version="0.28.0", speculation=MTP),
+        vllm(hybrid(), version="0.27.1", speculation=MTP),  # off by default there
+    ),
+    "vllm-mtp-async-scheduling": (
+        vllm(hybrid(), speculation=MTP),
+        vllm(hybrid(), speculation=MTP, args={"no-async-scheduling": None}),
+    ),
+    "vllm-triton-mtp-depth": (
+        vllm(hybrid(), speculation=MTP, context=65536, args={"attention-backend": "TRITON_ATTN"}),
+        vllm(hybrid(), speculation=MTP, context=8192, args={"attention-backend": "TRITON_ATTN"}),
+    ),
+    "vllm-flashinfer-speculation-graphs": (
+        vllm(speculation=MTP, args={"attention-backend": "FLASHINFER"}, on=box(1, compute={"GPU-0": 8.6})),
+        vllm(speculation=MTP, args={"attention-backend": "FLASHINFER"}, on=box(1, compute={"GPU-0": 12.0})),
+    ),
+    "vllm-block-size-hybrid": (vllm(hybrid(), args={"block-size": 16}), vllm(args={"block-size": 16})),
+    "vllm-calculate-kv-scales": (
+        vllm(version="0.27.1", args={"calculate-kv-scales": None}),
+        vllm(version="0.27.1", args={"calculate-kv-scales": False}),
+    ),
+    "vllm-gguf": (vllm(weights="/m/x.gguf", version="0.24.0"), vllm(weights="/m/x.gguf", version="0.23.0")),
+    "vllm-mamba-chunked-prefill": (
+        vllm(hybrid(), args={"enable-chunked-prefill": False}),
+        vllm(hybrid(), args={"enable-chunked-prefill": False} | SWAP_OFF),
+    ),
+    "vllm-prefix-caching-default": (vllm(hybrid()), vllm(hybrid(), args=SWAP_OFF)),
+    "vllm-mtp-cpu-hybrid": (vllm(hybrid(), speculation=MTP, on=box()), vllm(hybrid(), speculation=MTP)),
+    "vllm-many-draft-tokens": (
+        vllm(hybrid(), speculation=Speculation("mtp", 8), on=box(2)),
+        vllm(hybrid(), speculation=Speculation("mtp", 8), on=box(1)),
+    ),
+    "vllm-min-p-speculation": (vllm(speculation=MTP, sampling={"min_p": 0.1}), vllm(sampling={"min_p": 0.1})),
+    "vllm-synthetic-acceptance": (
+        vllm(args={"speculative-config": SYNTHETIC}),
+        vllm(args={"speculative-config": PLAIN_CONFIG}),
+    ),
+    "vllm-heads-by-gpus": (vllm(dense(heads=9), on=box(2)), vllm(dense(heads=9), on=box(2), gpus=(0,))),
+    "hub-not-fetched": (about(vllm(weights="org/name"), weights=None), vllm(weights="org/name")),
+    "hub-unpinned": (vllm(weights="org/name"), vllm(weights="org/name", args={"revision": "a" * 40})),
+    "llamacpp-row-split": (
+        llamacpp(args={"split-mode": "row"}, on=box(2)),
+        llamacpp(args={"split-mode": "row"}, on=box()),
+    ),
+    "llamacpp-tensor-split-flash": (
+        llamacpp(args={"split-mode": "tensor", "flash-attn": False}),
+        llamacpp(args={"split-mode": "tensor", "flash-attn": "on"}),
+    ),
+    "llamacpp-tensor-split-cpu-kv": (
+        llamacpp(args={"split-mode": "tensor", "no-kv-offload": None}),
+        llamacpp(args={"no-kv-offload": None}),
+    ),
+    "llamacpp-tensor-split-sampler": (
+        llamacpp(args={"split-mode": "tensor"}, on=box(2)),
+        llamacpp(args={"split-mode": "tensor"}, on=box(1)),
+    ),
+    "llamacpp-layer-split": (llamacpp(on=box(2)), llamacpp(on=box(2), gpus=(1,))),
+    "llamacpp-mtp-build": (
+        llamacpp(hybrid(), version="10742", speculation=MTP),
+        llamacpp(hybrid(), version="10749", speculation=MTP),
+    ),
+    "llamacpp-mtp-ngram": (llamacpp(args={"spec-type": "draft-mtp,ngram-mod"}), llamacpp(speculation=MTP)),
+    "llamacpp-mmproj-mtp": (
+        llamacpp(speculation=MTP, args={"mmproj": "/m/mmproj.gguf"}),
+        llamacpp(args={"mmproj": "/m/mmproj.gguf"}),
+    ),
+    "llamacpp-cache-reuse": (
+        llamacpp(dense(family="qwen35"), args={"cache-reuse": 256}),
+        llamacpp(args={"cache-reuse": 256}),
+    ),
+    "llamacpp-quantized-values": (
+        llamacpp(kv_dtype="q8_0", args={"flash-attn": "off"}),
+        llamacpp(kv_dtype="q8_0,f16", args={"flash-attn": "off"}),
+    ),
+    "llamacpp-context-unset": (llamacpp(hybrid(), context=None), llamacpp(dense(), context=None)),
+    "llamacpp-host-cache": (
+        llamacpp(on=box(1, memory=HostMemory(16 * GIB, 4 * GIB, 0, 0))),
+        llamacpp(on=box(1, memory=HostMemory(16 * GIB, 4 * GIB, 0, 0)), args={"cache-ram": 1024}),
+    ),
+    "llamacpp-mlock": (
+        llamacpp(args={"load-mode": "mlock"}, on=box(1, memlock_bytes=64 * 1024)),
+        llamacpp(args={"load-mode": "mlock"}, on=box(1, memlock_bytes=None)),
+    ),
+    "llamacpp-gpus-hidden": (llamacpp(env={"CUDA_VISIBLE_DEVICES": ""}), llamacpp(env={"CUDA_VISIBLE_DEVICES": "0"})),
+    "gpu-absent": (vllm(gpus=(1,)), vllm(gpus=("GPU-0",))),
+    "p2p-missing": (vllm(on=blind_pair(), env=NO_P2P["env"]), vllm(on=blind_pair(), **NO_P2P)),
+    "nccl-cumem": (vllm(on=blind_pair()), vllm(on=blind_pair(), env={"NCCL_CUMEM_ENABLE": "0"})),
+    "shm-small": (vllm(on=box(2, shm_bytes=64 * MIB)), vllm(on=box(2, shm_bytes=8 * GIB))),
+    "nvcc-missing": (
+        vllm(dense(quantization="modelopt")),
+        vllm(dense(quantization="modelopt"), env={"CUDA_HOME": "/opt/cuda"}),
+    ),
+    "pin-template": (
+        about(vllm(), template=Template("new", "t"), pins=Pins(template_sha256=Template("old", "t").sha256)),
+        about(vllm(), template=Template("old", "t"), pins=Pins(template_sha256=Template("old", "t").sha256)),
+    ),
+    "pin-engine": (
+        about(vllm(), pins=Pins(engine_version="0.31.0")),
+        about(vllm(), pins=Pins(engine_version="0.32.0", engine_digest="aa")),
+    ),
+    "pin-files": (
+        about(vllm(), pins=Pins(sizes={"a": 5}, found={"a": 4})),
+        about(vllm(), pins=Pins(sizes={"a": 5}, found={"a": 5})),
+    ),
+}
+
+SETUPS: dict[str, tuple[Setup, Setup]] = {
+    "leaked-engine": (setup(box(1, processes=(WORKER,))), setup(box(1, processes=(replace(WORKER, parented=True),)))),
+    "foreign-engine": (setup(box(1, processes=(SERVER,))), setup(box(1, processes=(replace(SERVER, ours=True),)))),
+    "gpu-shared": (
+        setup(box(1, readings=reading(3 * GIB, {9: 2 * GIB}))),
+        setup(box(1, readings=reading(3 * GIB, {72: 3 * GIB}), processes=(SERVER,))),
+    ),
+    "swap-used": (
+        setup(box(memory=HostMemory(16 * GIB, GIB, 8 * GIB, 5 * GIB))),
+        setup(box(memory=HostMemory(16 * GIB, GIB, 8 * GIB, 8 * GIB))),
+    ),
+    "ram-limit": (setup(box(memory=HostMemory(8 * GIB, GIB, 0, 0, limit_bytes=8 * GIB))), setup()),
+    "wsl": (setup(box(1, wsl=True)), setup()),
+    "exposed-listen": (setup(host="0.0.0.0"), setup(host="0.0.0.0", api_keys=(ApiKey("k", "s"),))),
+    "exposed-command": (
+        setup(variants=(command("serve", "--host=0.0.0.0"),)),
+        setup(variants=(command("serve", "--host=127.0.0.1"),)),
+    ),
+    "config-warnings": (
+        replace(setup(), warnings=(Problem("the key is empty", "api_keys[0]"),)),
+        replace(setup(), warnings=(Problem("/m does not exist", "models.m.variants.v.weights"),)),
+    ),
+}
+
+
+def seen(checks: tuple[Check[Subject], ...], name: str, subject: Subject) -> list[Finding]:
+    check = next(check for check in checks if check.id == name)
+    return list(check.findings(subject, lambda place: place))
+
+
+@pytest.mark.parametrize("name", [check.id for check in VARIANT_CHECKS])
+def test_a_variant_that_has_it_is_found_and_the_nearest_sound_one_is_not(name: str) -> None:
+    sick, sound = VARIANTS[name]
+    assert [finding.id for finding in seen(VARIANT_CHECKS, name, sick)] == [name]
+    assert seen(VARIANT_CHECKS, name, sound) == []
+
+
+@pytest.mark.parametrize("name", [check.id for check in BOX_CHECKS])
+def test_a_box_that_has_it_is_found_and_the_nearest_sound_one_is_not(name: str) -> None:
+    sick, sound = SETUPS[name]
+    assert [finding.id for finding in seen(BOX_CHECKS, name, sick)] == [name]
+    assert seen(BOX_CHECKS, name, sound) == []
+
+
+def test_no_check_complains_of_a_sound_variant() -> None:
+    case = replace(
+        vllm(hybrid(), speculation=MTP, args=SWAP_OFF | {"async-scheduling": False}, context=8192),
+        template=Template("{{ messages }}", "t"),
+        rendering=Rendering(),
+    )
+    assert [finding for check in VARIANT_CHECKS for finding in check.findings(case, str)] == []
+
+
+def test_checks_have_names_of_their_own_and_say_everything() -> None:
+    checks: tuple[Check[Any], ...] = (*VARIANT_CHECKS, *BOX_CHECKS)
+    assert len({check.id for check in checks}) == len(checks)
+    assert all(check.why.endswith(".") and check.fix and check.looks_for for check in checks)
+    links = [check.link for check in checks]
+    pages = [Path(__file__).parents[2] / link for link in links if not link.startswith("https://")]
+    assert [page for page in pages if not page.exists()] == []
+
+
+def test_a_window_of_several_slots_may_be_longer_than_one() -> None:
+    pool = llamacpp(dense(context_train=8192), context=32768, parallel=4)
+    assert seen(VARIANT_CHECKS, "context-beyond-training", pool) == []
+
+
+def test_llama_cpp_starts_beyond_its_training_so_that_is_a_warning() -> None:
+    (finding,) = seen(VARIANT_CHECKS, "context-beyond-training", llamacpp(dense(context_train=4096), context=8192))
+    assert finding.severity == "warning"
+
+
+def test_a_broken_head_that_nobody_asks_for_is_a_note() -> None:
+    broken = hybrid(mtp=MtpFacts(1, complete=False, missing=("mtp.fc.weight",)))
+    (finding,) = seen(VARIANT_CHECKS, "mtp-incomplete", vllm(broken, speculation=OFF))
+    assert finding.severity == "note"
+
+
+def test_sliding_windows_cannot_shift_their_cache_either() -> None:
+    sliding = dense(family="gemma3", layers=(Layer("sliding", 1, 64, 64),))
+    (finding,) = seen(VARIANT_CHECKS, "llamacpp-cache-reuse", llamacpp(sliding, args={"context-shift": None}))
+    assert finding.place == "args.context-shift"
+
+
+def test_peer_access_that_is_not_known_is_not_missing() -> None:
+    assert seen(VARIANT_CHECKS, "p2p-missing", vllm(on=box(2))) == []
+
+
+def test_an_open_listen_that_was_asked_for_is_a_warning() -> None:
+    (finding,) = seen(BOX_CHECKS, "exposed-listen", setup(host="0.0.0.0", allow_open=True))
+    assert finding.severity == "warning"
+
+
+def test_another_build_of_the_pinned_version_is_a_note() -> None:
+    case = about(vllm(), pins=Pins(engine_version="0.32.0", engine_digest="bb"))
+    assert [finding.severity for finding in seen(VARIANT_CHECKS, "pin-engine", case)] == ["note"]
+
+
+def test_a_toolkit_that_is_there_but_not_told_is_named() -> None:
+    case = vllm(args={"attention-backend": "FLASHINFER"}, on=box(1, cuda_folder=Path("/opt/cuda")))
+    (finding,) = seen(VARIANT_CHECKS, "nvcc-missing", case)
+    assert finding.what.endswith("though a toolkit is at /opt/cuda")
+
+
+def test_a_worker_that_leaked_is_named_with_its_pid_and_what_it_holds() -> None:
+    (finding,) = seen(BOX_CHECKS, "leaked-engine", setup(box(1, processes=(WORKER,))))
+    assert finding.what == "pid 71 (VLLM::Worker_TP0) holds 9 GiB, and no server owns it"
+
+
+def test_the_card_is_named_by_its_index() -> None:
+    (finding,) = seen(BOX_CHECKS, "gpu-shared", setup(box(1, readings=reading(2 * GIB, {}))))
+    assert (finding.what, finding.place) == (f"2 GiB of {card(0).name} are in use", "GPU 0")

@@ -1,0 +1,145 @@
+"""`gearshift doctor`: whole outputs, and the exit status that says the worst."""
+# ruff: noqa: E501 - output is kept whole, as a terminal shows it
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from inline_snapshot import snapshot
+
+Gearshift = Callable[..., Result]
+
+CONFIG = """\
+listen: 127.0.0.1:8888
+models:
+  qwen:
+    aliases: [q]
+    variants:
+      int8:
+        engine: {kind: vllm, path: vllm}
+        weights: org/int8
+        context: 32768
+        gpus: [0, 1]
+        parallel: 2
+        args: {revision: abc, disable-custom-all-reduce: true}
+      echo: {engine: command, command: [serve-echo, --port, "${port}"], memory: 1GiB}
+"""
+SMI = """\
+#!/bin/sh
+case "$1" in
+  topo) printf '\\tGPU0\\tGPU1\\n GPU0\\tX\\tCNS\\n GPU1\\tCNS\\tX\\n' ;;
+  *) printf 'GPU-fake-0, 8.6\\nGPU-fake-1, 8.6\\n' ;;
+esac
+"""
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> dict[str, str]:
+    """The environment of a box with two cards without peer access and no engine on PATH."""
+    smi = tmp_path / "bin/nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(SMI)
+    smi.chmod(0o755)
+    return {"GEARSHIFT_FAKE_GPUS": "2x24GiB", "PATH": f"{smi.parent}:/bin", "HF_HUB_CACHE": str(tmp_path / "hub")}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "gearshift.yaml"
+    file.write_text(CONFIG)
+    return file
+
+
+def of_variant(findings: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Without what is said of the box that runs the tests: its memory limit, its engines, its shared memory."""
+    return [finding for finding in findings if "models." in finding["place"] and finding["id"] != "shm-small"]
+
+
+def test_what_is_wrong_is_told_with_reason_way_out_and_link(
+    gearshift: Gearshift, config: Path, box: dict[str, str]
+) -> None:
+    result = gearshift("doctor", "qwen:int8", "-c", str(config), env=box)
+    told = result.stdout.replace(str(config.parent), "")
+    assert result.exit_code == 1
+    assert [
+        block for block in told.rstrip("\n").split("\n\n") if "models." in block and "shm-small" not in block
+    ] == snapshot(
+        [
+            """\
+error  engine-missing  /gearshift.yaml:7: models.qwen.variants.int8.engine
+  the vllm path /vllm does not exist
+  why: The variant cannot be started.
+  fix: correct the engine's path in the configuration
+  see: docs/engines.md\
+""",
+            """\
+error  p2p-missing  /gearshift.yaml:6: models.qwen.variants.int8.env
+  GPUs 0 and 1 have no peer access; not set: NCCL_P2P_DISABLE=1
+  why: Both paths wait for memory of the other card that never comes: the start hangs without an error.
+  fix: write env: {NCCL_P2P_DISABLE: "1"} and args: {disable-custom-all-reduce: true}
+  see: https://github.com/vllm-project/vllm/issues/51513\
+""",
+            """\
+note  hub-not-fetched  /gearshift.yaml:8: models.qwen.variants.int8.weights
+  org/int8 is not in the hub's cache
+  why: The first start downloads them within its load timeout, and what their files say could not be checked.
+  fix: fetch them before: gearshift lock, then gearshift pull
+  see: docs/recipes.md\
+""",
+            """\
+note  nccl-cumem  /gearshift.yaml:6: models.qwen.variants.int8.env
+  NCCL_CUMEM_ENABLE is not 0
+  why: NCCL may map buffers between cards that cannot reach each other; the boxes that work set it to 0.
+  fix: write env: {NCCL_CUMEM_ENABLE: "0"}
+  see: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-cumem-enable\
+""",
+        ]
+    )
+
+
+def test_findings_as_json_have_the_promised_keys(gearshift: Gearshift, config: Path, box: dict[str, str]) -> None:
+    findings = json.loads(gearshift("doctor", "q:int8", "-c", str(config), "--json", env=box).stdout)
+    assert {tuple(finding) for finding in findings} == {("id", "severity", "what", "why", "fix", "link", "place")}
+    assert [finding["id"] for finding in of_variant(findings)] == snapshot(
+        ["engine-missing", "p2p-missing", "hub-not-fetched", "nccl-cumem"]
+    )
+
+
+def test_a_sound_variant_ends_well(gearshift: Gearshift, config: Path, box: dict[str, str]) -> None:
+    result = gearshift("doctor", "qwen:echo", "-c", str(config), "--json", env=box)
+    assert of_variant(json.loads(result.stdout)) == []
+    assert "about 1 variant and this box" in result.stderr
+
+
+def test_without_a_configuration_the_box_alone_is_judged(
+    gearshift: Gearshift, box: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = gearshift("doctor", env=box | {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)})
+    assert result.stderr.endswith(" about this box\n")
+    assert "models." not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("qwen:int9",), "Error: there is no variant qwen:int9 (known: qwen:int8, qwen:echo)"),
+        (("qwen:int8", "--recipe", "x"), "Error: give a VARIANT or --recipe, not both"),
+    ],
+)
+def test_wrong_usage_is_status_two(
+    gearshift: Gearshift, config: Path, box: dict[str, str], arguments: tuple[str, ...], said: str
+) -> None:
+    result = gearshift("doctor", *arguments, "-c", str(config), env=box)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, said)
+
+
+def test_a_configuration_that_cannot_be_used_is_status_two(
+    gearshift: Gearshift, config: Path, box: dict[str, str]
+) -> None:
+    config.write_text("listen: nowhere\n")
+    assert gearshift("doctor", "-c", str(config), env=box).exit_code == 2
