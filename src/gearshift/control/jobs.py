@@ -22,7 +22,7 @@ KILL_AFTER_S = 10.0
 
 
 class Jobs:
-    """Starts `gearshift VERB …` children, each in its own process group, and ends them with the server."""
+    """Starts `gearshift VERB …` children, each in its own session, and ends them with the server."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], changed: Callable[[Job], None]) -> None:
         self._folder = folder
@@ -75,7 +75,7 @@ class Jobs:
             with job.log.open("ab") as log:
                 process = await asyncio.create_subprocess_exec(
                     sys.executable, "-m", "gearshift", *job.argv,
-                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, process_group=0,
+                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, start_new_session=True,
                 )  # fmt: skip
             self._processes[job.id] = process
             code = await process.wait()
