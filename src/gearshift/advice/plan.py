@@ -158,10 +158,13 @@ def _rooms(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Iterator[R
 
 
 def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Room:
-    context = planned.context or 0
+    """What the cards hold; nothing is said of ranks that the attention heads cannot be divided among."""
+    cards, context = len(request.devices), planned.context or 0
+    if request.engine == "vllm" and facts.heads % cards:
+        return Room(cards, planned.fits, None, ())
     lengths = sorted({length for length in (context, SHORT_REQUEST) if 0 < length <= context}, reverse=True)
     return Room(
-        cards=len(request.devices),
+        cards=cards,
         fits=planned.fits,
         longest_context=longest_context(request, facts),
         at_once=tuple((length, streams_at_once(planned, request, facts, length=length)) for length in lengths),

@@ -166,7 +166,7 @@ def _rooms(rooms: Sequence[Room]) -> Iterator[RenderableType]:
     table.add_row("", *(_cards(room) for room in rooms))
     table.add_row("fits", *({True: "yes", False: "no", None: _UNKNOWN}[room.fits] for room in rooms))
     table.add_row("longest context", *(_count(room.longest_context) for room in rooms))
-    for length, _ in rooms[0].at_once:
+    for length in dict.fromkeys(length for room in rooms for length, _ in room.at_once):
         table.add_row(f"at once, {length:,} tokens each", *(_count(dict(room.at_once).get(length)) for room in rooms))
     yield _indented(table)
 
