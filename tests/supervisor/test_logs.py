@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from fakes.log_fold import FaultyLog, MarkedLog
 from gearshift.domain.startup import LogFold
@@ -69,8 +70,10 @@ def test_every_byte_goes_to_the_file_and_every_line_to_the_fold(tmp_path: Path) 
 
 def test_a_full_disk_loses_the_log_and_nothing_else() -> None:
     data = b"load_a: 1\n" * 100_000
-    log, file = drained(Path("/dev/full"), data)
+    with capture_logs() as told:
+        log, file = drained(Path("/dev/full"), data)
     assert file.lost_bytes == len(data)
+    assert [line["lost_bytes"] for line in told] == [len(data)]
     assert log.report.stage == "load_a"
 
 

@@ -22,8 +22,6 @@ from gearshift.supervisor.stop_command import run_stop_command
 from gearshift.supervisor.stopping import MemoryWatch, port_problem
 from gearshift.supervisor.tree import Tree, TreeEnd
 
-_PAST_DEADLINE_S = 3600.0  # a request whose caller holds the deadline
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -191,7 +189,7 @@ class LocalChild:
         rule = self._sleep_rule()
         try:
             async with asyncio.timeout(rule.wake_timeout_s):
-                problem = await self._calls(rule.wake) or (await self._parts.client.probe(_PAST_DEADLINE_S)).problem
+                problem = await self._calls(rule.wake) or (await self._parts.client.probe(rule.wake_timeout_s)).problem
         except TimeoutError:
             problem = f"no token within {rule.wake_timeout_s:g} s"
         if problem:

@@ -49,7 +49,7 @@ def new_log_path(logs: Path, variant: str, launch: str) -> Path:
 
 
 class LogFile:
-    """An append-only file that may fail: what cannot be written is dropped and counted."""
+    """An append-only file that may fail: what cannot be written is dropped, counted and told at the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -73,6 +73,12 @@ class LogFile:
             written = 0
         self._written += written or 0
         self.lost_bytes += len(data) - (written or 0)
+
+    def end(self) -> None:
+        """Close for good, and say so where the file does not hold everything."""
+        self.close()
+        if self.lost_bytes:
+            log.warning("engine log not written whole", path=str(self._path), lost_bytes=self.lost_bytes)
 
     def _start_over(self) -> None:
         self.close()
@@ -129,7 +135,7 @@ class LaunchLog:
             self._take(splitter.end())
         finally:
             os.close(self._source)
-            self._file.close()
+            self._file.end()
             self.finished.set()
             self._on_line()
 

@@ -25,7 +25,7 @@ from gearshift.supervisor.keepers import Keepers
 from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path, variant_folder
 from gearshift.supervisor.ports import PortPicker, port_free
 from gearshift.supervisor.readiness import load_failed
-from gearshift.supervisor.state_file import StateFile, marker_prefix
+from gearshift.supervisor.state_file import StateFile, marker_prefix, unusable_state
 from gearshift.supervisor.stopping import MemoryWatch
 from gearshift.supervisor.tree import Tree
 
@@ -65,20 +65,14 @@ class LocalLauncher:
         try:
             self._paths.logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unusable(error.strerror) from error
+            raise unusable_state(self._paths, error.strerror) from error
         if not self._state.write(()):
-            raise self._unusable("its state file cannot be written")
+            raise unusable_state(self._paths, "its state file cannot be written")
         keeper.prctl(keeper.PR_SET_CHILD_SUBREAPER, 1)  # should a keeper be killed, its tree comes to us
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
         self._refreshing = asyncio.create_task(self._refresh(), name="state file")
         self._keepers.prepare()
         return self
-
-    def _unusable(self, why: str | None) -> GearshiftError:
-        msg = f"the state folder {self._paths.state} cannot be used: {why}"
-        return GearshiftError(
-            msg, hint="point GEARSHIFT_HOME at a folder on a disk with room that this user may write to"
-        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -172,9 +166,7 @@ class LocalLauncher:
         port = spec.endpoint.port
         if port_free(spec.endpoint.host, port):  # the kernel's own answer; the whole socket table takes 20 ms to read
             return
-        if inodes := processes.listening_inodes(port):
-            holder = processes.holder_of(inodes, processes.snapshot())
-            who = f"pid {holder} ({processes.command_line(holder)})" if holder else "another user's process"
+        if who := processes.listener(port):
             cause = f"port {port} is already taken by {who}"
             raise load_failed(spec.variant, Failure(cause, fix="stop that server, or let Gearshift pick the port"))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from gearshift.domain.errors import Failure
 from gearshift.domain.variant import Timing
 from gearshift.supervisor.health import Answer, EngineClient
+from gearshift.supervisor.racing import never
 
 BUSY_CPU_SHARE = 0.02  # an engine that computes feeds its GPU from the CPU; one that hangs does not
 
@@ -61,10 +62,12 @@ class Liveness:
     async def watch(self) -> Failure:
         """Returns why the engine counts as hung; never, when probing is switched off."""
         every_s = self._timing.probe_every_s
+        if every_s is None:
+            await never()
         while True:
             work = Work(self._cpu_s)
-            await asyncio.sleep(3600 if every_s is None else every_s)
-            if every_s is None or self._paused:
+            await asyncio.sleep(every_s)
+            if self._paused:
                 continue
             failure = await self._failing_twice(work)
             if failure and not self._paused:

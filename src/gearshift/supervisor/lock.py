@@ -11,25 +11,25 @@ from typing import Self
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
 from gearshift.supervisor.processes import command_line, read_process
+from gearshift.supervisor.state_file import unusable_state
 
 _DYING_S = 5.0  # a killed holder keeps its lock until the kernel has taken it apart
-_HINT = "point GEARSHIFT_HOME at a folder on a disk with room that this user may write to"
 
 
 class StateLock:
     """Held while the server lives, so that no other one takes its engines for orphans. A context manager."""
 
     def __init__(self, paths: Paths) -> None:
-        self._path = paths.lock
+        self._paths = paths
         self._descriptor: int | None = None
 
     def __enter__(self) -> Self:
         """Raises GearshiftError when another Gearshift holds it, or when the state folder cannot be written."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._paths.state.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._paths.lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise self._unusable(error) from error
+            raise unusable_state(self._paths, error.strerror) from error
         try:
             self._take(descriptor)
         except BaseException:
@@ -49,16 +49,13 @@ class StateLock:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
-            raise self._unusable(error) from error
+            raise unusable_state(self._paths, error.strerror) from error
 
     def _taken(self, holder: str) -> GearshiftError:
         command = command_line(int(holder)) if holder.isdigit() else ""
         who = f"pid {holder}" + (f" ({command})" if command else "")
-        msg = f"another Gearshift runs on the state folder {self._path.parent}: {who}"
+        msg = f"another Gearshift runs on the state folder {self._paths.state}: {who}"
         return GearshiftError(msg, hint="stop it with `gearshift stop`, or give this one its own GEARSHIFT_HOME")
-
-    def _unusable(self, error: OSError) -> GearshiftError:
-        return GearshiftError(f"the state folder {self._path.parent} cannot be used: {error.strerror}", hint=_HINT)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

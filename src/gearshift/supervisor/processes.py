@@ -10,6 +10,7 @@ from pathlib import Path
 
 MARKER = "GEARSHIFT_CHILD"  # environment variable of every engine process: "<state folder's hash>-<launch id>"
 COMMAND_CHARS = 200  # of a command line in messages
+UNSEEN = "a process that cannot be seen"  # another user's, or in another pid namespace
 
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -133,6 +134,16 @@ def holder_of(inodes: Collection[str], pids: Iterable[int]) -> int | None:
     """The first of ``pids`` that has one of these sockets open."""
     names = {f"socket:[{inode}]" for inode in inodes}
     return next((pid for pid in pids if names & _open_files(pid)), None)
+
+
+def listener(port: int) -> str | None:
+    """Who listens on a TCP port, in words for a message; None when nobody does."""
+    inodes = listening_inodes(port)
+    if not inodes:
+        return None
+    everything = snapshot()
+    holder = holder_of(inodes, everything)
+    return UNSEEN if holder is None else str(everything[holder])
 
 
 def _open_files(pid: int) -> set[str]:

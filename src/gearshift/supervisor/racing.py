@@ -1,10 +1,10 @@
-"""The first of several waits decides; the others are cancelled and awaited."""
+"""Waits against each other: the first one decides, the others are cancelled and awaited."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -19,3 +19,9 @@ async def first_of(*waits: Coroutine[Any, Any, T]) -> T:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def never() -> NoReturn:
+    """A wait that only a cancellation ends: what is switched off takes part in a race without deciding it."""
+    await asyncio.Event().wait()
+    raise AssertionError

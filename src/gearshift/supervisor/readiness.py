@@ -15,7 +15,7 @@ from gearshift.supervisor.exits import cause_of_death
 from gearshift.supervisor.health import Answer, EngineClient
 from gearshift.supervisor.launch_log import LaunchLog
 from gearshift.supervisor.processes import Activity
-from gearshift.supervisor.racing import first_of
+from gearshift.supervisor.racing import first_of, never
 
 FASTEST_POLL_S, SLOWEST_POLL_S = 0.005, 0.25
 POLL_SHARE = 0.05  # of the time waited so far: readiness is seen at most 5 % late
@@ -115,14 +115,16 @@ class Readiness:
     async def _stalls(self) -> NoReturn:
         """Raises when neither a log line nor CPU time nor storage traffic was seen for the stall deadline."""
         limit = self._spec.timing.stall_timeout_s if self._spec.owns_process else None  # elsewhere we see no work
+        if limit is None:
+            await never()
         mark, marked_at = self._activity(), time.monotonic()
         while True:
-            await asyncio.sleep(3600 if limit is None else limit / STALL_LOOKS)
+            await asyncio.sleep(limit / STALL_LOOKS)
             now = self._activity()
             if _progress(mark, now, time.monotonic() - marked_at):
                 mark, marked_at = now, time.monotonic()
             silent_s = time.monotonic() - max(marked_at, self._log.last_line_at)
-            if limit is not None and silent_s >= limit:
+            if silent_s >= limit:
                 stage = self._log.report.stage
                 raise self._failed(
                     f"its load stalled: no log line and no work for {silent_s:.0f} s; last stage: {stage}",
@@ -159,7 +161,4 @@ async def epitaph(log: LaunchLog, code: int | None, patience_s: float = 2.0) -> 
 
 def foreign_port(port: int) -> str:
     """Who answers on a port that should be our engine's."""
-    inodes = processes.listening_inodes(port)
-    holder = processes.holder_of(inodes, processes.snapshot())
-    who = f"pid {holder} ({processes.command_line(holder)})" if holder else "a process that cannot be seen"
-    return f"port {port} is answered by {who}, not by the engine"
+    return f"port {port} is answered by {processes.listener(port) or processes.UNSEEN}, not by the engine"

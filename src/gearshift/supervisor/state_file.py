@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
 
 log = structlog.get_logger(__name__)
@@ -45,6 +46,14 @@ class ChildRecord:
 def marker_prefix(paths: Paths) -> str:
     """What the environment marker of every engine of this state folder begins with."""
     return hashlib.sha256(str(paths.state.absolute()).encode()).hexdigest()[:12] + "-"
+
+
+def unusable_state(paths: Paths, why: str | None) -> GearshiftError:
+    """The error of a state folder that cannot be written; ``why`` is the system's reason."""
+    return GearshiftError(
+        f"the state folder {paths.state} cannot be used: {why}",
+        hint="point GEARSHIFT_HOME at a folder on a disk with room that this user may write to",
+    )
 
 
 class StateFile:

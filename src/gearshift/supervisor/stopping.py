@@ -33,9 +33,7 @@ async def port_problem(endpoint: Endpoint, deadline_s: float = PORT_DEADLINE_S) 
     """Wait for the port to be free; who holds it, if it is not."""
     if await until(lambda: port_free(endpoint.host, endpoint.port), deadline_s):
         return None
-    holder = processes.holder_of(processes.listening_inodes(endpoint.port), processes.snapshot())
-    who = f"pid {holder} ({processes.command_line(holder)})" if holder else "a process that cannot be seen"
-    return f"port {endpoint.port} is still held by {who}"
+    return f"port {endpoint.port} is still held by {processes.listener(endpoint.port) or processes.UNSEEN}"
 
 
 class MemoryWatch:

@@ -13,6 +13,7 @@ from gearshift.supervisor.keepers import IdleKeeper
 from gearshift.supervisor.leash import KeeperJob, Leash
 from gearshift.supervisor.orphans import KILL_S, end_all, survivors
 from gearshift.supervisor.processes import MARKER, Process
+from gearshift.supervisor.racing import never
 from gearshift.supervisor.state_file import ChildRecord, Member
 
 ORPHAN_GRACE_S = 5.0  # at most, should Gearshift die: nobody waits for that stop
@@ -112,7 +113,7 @@ class Tree:
         """
         code = await asyncio.shield(self._leash.exited)
         if code == 0 and self._detaches:
-            await asyncio.Event().wait()
+            await never()
         if self._leash.lost:
             await self.end_by_force()
         return code
