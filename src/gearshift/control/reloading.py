@@ -56,8 +56,8 @@ def difference(
     old: Settings, new: Settings, before: World, after: World, warnings: tuple[Problem, ...]
 ) -> ReloadReport:
     """What a reload does, variant by variant; what needs a restart of the server is named and left as it is."""
-    common = before.profiles.keys() & after.profiles.keys()
-    changed = tuple(name for name in after.profiles if name in common and _restarts(before, after, name))
+    common = [name for name in after.profiles if name in before.profiles]
+    changed = tuple(name for name in common if not after.profiles[name].starts_like(before.profiles[name]))
     fixed = tuple(
         Problem(f"changed to {getattr(new, key)!r}, which takes a restart of the server", key, severity="warning")
         for key in ("host", "port", "memory_bytes")
@@ -68,11 +68,6 @@ def difference(
         added=tuple(name for name in after.profiles if name not in before.profiles),
         removed=tuple(name for name in before.profiles if name not in after.profiles),
         changed=changed,
-        untouched=tuple(name for name in after.profiles if name in common and name not in changed),
+        untouched=tuple(name for name in common if name not in changed),
         problems=(*fixed, *warnings),
     )
-
-
-def _restarts(before: World, after: World, name: str) -> bool:
-    old, new = before.profiles[name], after.profiles[name]
-    return (old.launch, old.devices) != (new.launch, new.devices)

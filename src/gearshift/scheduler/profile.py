@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The scheduling facts of one variant. Two profiles that compare equal need no restart between them."""
+    """The scheduling facts of one variant."""
 
     id: str
     devices: frozenset[str]  # where it runs
@@ -22,7 +22,11 @@ class Profile:
     asleep: Mapping[str, int] | None = None  # bytes it keeps while asleep; None = it cannot sleep
     asleep_ram: int = 0  # host bytes while asleep
     load_estimate_s: float = 30.0  # until a load was measured
-    launch: str = ""  # digest of all that its process is started from: a change means a restart
+    launch: str = ""  # digest of all that its process is started from
+
+    def starts_like(self, other: Profile) -> bool:
+        """Whether a process started under one serves under the other: all else changes without a restart."""
+        return (self.launch, self.devices) == (other.launch, other.devices)
 
 
 @dataclass(frozen=True, slots=True)

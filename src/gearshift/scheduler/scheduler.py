@@ -46,6 +46,7 @@ class Scheduler:
         self._closing = False
         self._calm = True  # nobody's turn is open: until it is, a lease coming or going changes nothing else
         self.wake_at: float | None = None
+        # Any, because each handler takes the one event it stands under; `handle` looks it up by that event's type.
         self._handlers: Mapping[type[Any], Callable[[Any, float], list[Effect]]] = {
             Arrive: self._arrive,
             Leave: self._leave,
@@ -133,9 +134,7 @@ class Scheduler:
 
     def _died(self, event: Died, now: float) -> list[Effect]:
         if (slot := self._found(event.variant, Phase.SLEEPING)) is not None:
-            return turns.stop(
-                slot, now
-            )  # nobody was served by it: what is left is cleared away, the next start is cold
+            return turns.stop(slot, now)  # nobody was served by it: it is cleared away, and the next start is cold
         if (slot := self._found(event.variant, Phase.READY, Phase.DRAINING)) is None:
             return []
         slot.note_failure(event.failure, now)
@@ -212,7 +211,7 @@ class Scheduler:
         if self.wake_at is None or self.wake_at > now or not isinstance(event, Arrive | Leave):
             return []
         # Who is about to leave has gone already: nobody is there to be told of a grant or a refusal.
-        return [effect for effect in self._settle(now) if getattr(effect, "ticket", None) != event.ticket]
+        return [effect for effect in self._settle(now) if not _is_for(effect, event.ticket)]
 
     def _served_by(self, event: Event) -> Slot | None:
         """The only slot that a lease coming or going can change; None where it may be anybody's turn."""
@@ -301,7 +300,7 @@ class Scheduler:
                 del self._slots[slot.id]
             return effects
         slot.removed = False
-        if (profile.launch, profile.devices) == (slot.profile.launch, slot.profile.devices):
+        if profile.starts_like(slot.profile):
             slot.profile, slot.next_profile = profile, None
             return []
         if not slot.holding:
@@ -353,3 +352,7 @@ class Scheduler:
             return 1.0
         started = slot.since if slot.phase is Phase.LOADING else now
         return max(1.0, math.ceil(started + slot.load_estimate_s - now))
+
+
+def _is_for(effect: Effect, ticket: int) -> bool:
+    return isinstance(effect, Grant | Refuse | Revoke) and effect.ticket == ticket

@@ -50,7 +50,7 @@ LEGAL: Mapping[Phase, frozenset[Phase]] = {
 BACKOFF_S = (2.0, 10.0, 60.0, 300.0)  # before the next try after the 1st, 2nd, ... failure in a row
 STUCK_RETRY_S = (5.0, 15.0, 60.0)  # before a stop that left something behind is tried again
 HEALTHY_S = 60.0  # ready for so long: earlier failures are forgotten
-RESTARTS = 3  # deaths in a row after which a ready engine is no longer restarted by itself
+RESTARTS = 3  # in a row, of an engine that died by itself; after the next death it stays down
 
 
 @dataclass(frozen=True, slots=True)
