@@ -13,7 +13,7 @@ import pytest
 from fakes.launcher import FakeLauncher
 from gearshift.artifacts.model import read_model
 from gearshift.config import parse_config
-from gearshift.control import Control, Journal, Means, Ports, Preparation
+from gearshift.control import Control, Journal, Lookups, Means, Preparation
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.records import RequestRecord, SwapRecord
@@ -78,7 +78,7 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
         def build(text: str = TWO) -> Harness:
             memory = FakeMemory.parse("1x16GiB")
             preparation = Preparation(
-                Ports(any_engine, read_model), devices=memory.devices(), env={}, logs=tmp_path, sleep_ram=64 * 1024**3
+                Lookups(any_engine, read_model), devices=memory.devices(), env={}, logs=tmp_path, sleep_ram=64 * 1024**3
             )
             settings = settings_of(text)
             launcher, sink = FakeLauncher(), ListSink()

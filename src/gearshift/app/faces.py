@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from gearshift.edge.asgi import App, Receive, Scope, Send
 
 
 class Faces:
     """Routes by path prefix; the lifespan goes to the data path, which owns the client session."""
 
-    def __init__(self, gateway: ASGIApp, admin: ASGIApp) -> None:
+    def __init__(self, gateway: App, admin: App) -> None:
         self._gateway = gateway
         self._admin = admin
 

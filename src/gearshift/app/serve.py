@@ -21,12 +21,12 @@ from gearshift.app.logs import configure_logs
 from gearshift.app.notify import notify
 from gearshift.artifacts.model import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
-from gearshift.control import Control, Jobs, Journal, Means, Ports, Preparation, Reloading, ServerAdmin
+from gearshift.control import Control, Jobs, Journal, Lookups, Means, Preparation, Reloading, ServerAdmin
 from gearshift.domain.errors import ConfigError
 from gearshift.domain.paths import Paths, resolve_paths
+from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
-from gearshift.gateway import Fanout, Tally, create_gateway
-from gearshift.gateway.server import uvicorn_config
+from gearshift.gateway import Fanout, Tally, create_gateway, uvicorn_config
 from gearshift.hardware import host_memory, open_memory
 from gearshift.store import open_store
 from gearshift.supervisor import LocalLauncher, StateLock, reap_orphans
@@ -39,14 +39,14 @@ DRAIN_S = 10.0  # what open streams get when the server is asked to end; a secon
 SLEEP_RAM_SHARE = 0.5  # of the memory free at start, for variants asleep at level 1 without a budget of their own
 
 
-def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None) -> int:
-    """Serve ``config`` until SIGTERM, SIGINT or an operator ends it. Returns the exit status.
+def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None) -> None:
+    """Serve ``config`` until SIGTERM, SIGINT or an operator ends it; returns once every engine is gone.
 
     Raises GearshiftError (ConfigError with every problem) when it cannot start.
     """
     configure_logs()
     loaded = _load(config, env, listen)
-    return uvloop.run(_serve(loaded, config, dict(env), listen))
+    uvloop.run(_serve(loaded, config, dict(env), listen))
 
 
 def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedConfig:
@@ -60,14 +60,13 @@ def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedCon
     return replace(loaded, settings=settings, warnings=problems)
 
 
-async def _serve(loaded: LoadedConfig, config: Path, env: dict[str, str], listen: str | None) -> int:
+async def _serve(loaded: LoadedConfig, config: Path, env: dict[str, str], listen: str | None) -> None:
     paths = resolve_paths(env)
     async with AsyncExitStack() as stack:
         stack.enter_context(StateLock(paths))
         for reaped in await asyncio.to_thread(reap_orphans, paths):
-            log.warning("ended what a killed Gearshift left running", **_told(reaped))
-        server = Server(loaded, config, paths, env, listen)
-        return await server.run(stack)
+            log.warning("ended what a killed Gearshift left running", process=str(reaped))
+        await Server(loaded, config, paths, env, listen).run(stack)
 
 
 class Server:
@@ -87,7 +86,7 @@ class Server:
         self._reloading: Reloading | None = None
         self._tally = Tally()
 
-    async def run(self, stack: AsyncExitStack) -> int:
+    async def run(self, stack: AsyncExitStack) -> None:
         """Open everything, wait for the end, close everything; each part closes what it opened."""
         settings = self._loaded.settings
         self._signals()  # first: from now on no signal may end us without our stopping what we started
@@ -95,10 +94,11 @@ class Server:
             log.warning("config", problem=str(warning))
         listener = bind_tcp(settings.host, settings.port)
         stack.callback(listener.close)
-        control, reloading = await self._control(stack, settings)
-        admin = self._admin(control, reloading, listener)
-        self._reloading = reloading
-        await self._faces(stack, control, admin, listener)
+        sink = open_store(self._paths.database).sink()
+        stack.callback(sink.close)
+        control, self._reloading = await self._open_control(stack, settings, sink)
+        admin = self._admin(control, self._reloading, listener)
+        await self._open_faces(stack, control, admin, listener, sink)
         self._preload(control, settings)
         notify(self._env, "READY=1")
         log.info("serving", listen=_url(listener), variants=len(settings.variants()), config=str(self._config))
@@ -107,23 +107,19 @@ class Server:
         log.info("stopping", drain_s=DRAIN_S)
         await admin.close()
         await self._close(control)
-        return 0
 
-    async def _control(self, stack: AsyncExitStack, settings: Settings) -> tuple[Control, Reloading]:
+    async def _open_control(self, stack: AsyncExitStack, settings: Settings, sink: Sink) -> tuple[Control, Reloading]:
         memory = open_memory(self._env, budget_bytes=settings.memory_bytes)
-        sink = open_store(self._paths.database).sink()
-        stack.callback(sink.close)
         launcher = await stack.enter_async_context(LocalLauncher(self._paths, memory, in_flight=self._in_flight))
         toolchain = Toolchain(self._paths, self._env)
         preparation = Preparation(
-            Ports(toolchain.find, read_model),
+            Lookups(toolchain.find, read_model),
             devices=memory.devices(),
             env=self._env,
             logs=self._paths.logs,
             sleep_ram=int(host_memory().available_bytes * SLEEP_RAM_SHARE),
         )
         world = await asyncio.to_thread(preparation.world, settings)
-        self._sink = sink
         means = Means(launcher, preparation, memory, Fanout(sink, self._tally), Journal())
         control = Control(settings, world, means)
         self._broker = control
@@ -147,10 +143,10 @@ class Server:
             stop=self._ending.set,
         )
 
-    async def _faces(
-        self, stack: AsyncExitStack, control: Control, admin: ServerAdmin, listener: socket.socket
+    async def _open_faces(
+        self, stack: AsyncExitStack, control: Control, admin: ServerAdmin, listener: socket.socket, sink: Sink
     ) -> None:
-        gateway = create_gateway(control, lambda: control.settings, self._sink, tally=self._tally)
+        gateway = create_gateway(control, lambda: control.settings, sink, tally=self._tally)
         remote = create_admin(admin, lambda: control.settings, remote=True)
         local = create_admin(admin, lambda: control.settings, remote=False)
         admin_socket = bind_admin(self._paths.admin_socket)
@@ -204,7 +200,3 @@ async def _reload(reloading: Reloading, env: Mapping[str, str]) -> None:
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _told(reaped: object) -> dict[str, object]:
-    return {"process": str(reaped)}

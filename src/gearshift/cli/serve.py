@@ -37,7 +37,7 @@ def command(session: Session, config: Path | None, listen: str | None, *, check:
         return
     from gearshift.app import serve  # noqa: PLC0415 - the whole server
 
-    raise click.exceptions.Exit(serve(found, env=session.env, listen=listen))
+    serve(found, env=session.env, listen=listen)
 
 
 def _offered(session: Session) -> Path:

@@ -16,15 +16,19 @@ from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
 from gearshift.domain.settings import Settings
+from gearshift.domain.units import GIB
 from gearshift.domain.variant import EngineRef, Filters, Timing, Variant
 from gearshift.planner.ledger import Plan
 from gearshift.planner.planning import plan_variant
 from gearshift.scheduler import Constraint, Profile, World
 
+# What stays on a GPU asleep when nothing was measured yet: field recordings lie between 0.9 and 6 GiB.
+ASLEEP_RESIDUE = 2 * GIB
+
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """What preparation needs of the rooms below it, as functions so that tests can stand in for them."""
+class Lookups:
+    """What preparation asks of the rooms below it, as functions so that tests can stand in for them."""
 
     find_engine: Callable[[EngineRef], EngineInstall]  # raises GearshiftError when it is not installed
     read_model: Callable[[Path], ModelFacts]  # raises GearshiftError on a file that is no model
@@ -34,9 +38,9 @@ class Preparation:
     """Plans every variant of a configuration and makes launch specs from them."""
 
     def __init__(
-        self, ports: Ports, *, devices: Sequence[Device], env: Mapping[str, str], logs: Path, sleep_ram: int
+        self, lookups: Lookups, *, devices: Sequence[Device], env: Mapping[str, str], logs: Path, sleep_ram: int
     ) -> None:
-        self._ports = ports
+        self._lookups = lookups
         self._devices = tuple(devices)
         self._env = dict(env)
         self._logs = logs
@@ -53,7 +57,7 @@ class Preparation:
         """The version of the engine that runs it, as far as known; asked of the toolchain once."""
         if variant.engine not in self._versions:
             try:
-                self._versions[variant.engine] = self._ports.find_engine(variant.engine).version
+                self._versions[variant.engine] = self._lookups.find_engine(variant.engine).version
             except GearshiftError:
                 return variant.engine.version
         return self._versions[variant.engine]
@@ -77,7 +81,7 @@ class Preparation:
     def spec(self, variant: Variant, port: int) -> LaunchSpec:
         """Everything needed to start it on ``port``. Blocking. Raises LoadFailedError saying what is missing."""
         try:
-            install = self._ports.find_engine(variant.engine)
+            install = self._lookups.find_engine(variant.engine)
             self._versions[variant.engine] = install.version
             return engines.launch_spec(
                 variant,
@@ -111,7 +115,7 @@ class Preparation:
         key = (str(path), stat.st_mtime, stat.st_size)
         if key not in self._facts:
             try:
-                self._facts[key] = self._ports.read_model(path)
+                self._facts[key] = self._lookups.read_model(path)
             except (GearshiftError, OSError):
                 self._facts[key] = None  # the engine will say what is wrong with it when it is started
         return self._facts[key]
@@ -171,10 +175,6 @@ def launch_digest(variant: Variant) -> str:
         max_inflight=None,
     )
     return hashlib.sha256(repr(process_only).encode()).hexdigest()
-
-
-# What stays on a GPU asleep when nothing was measured yet: field recordings lie between 0.9 and 6 GiB.
-ASLEEP_RESIDUE = 2 * 1024**3
 
 
 def _asleep(variant: Variant, devices: frozenset[str]) -> Mapping[str, int] | None:

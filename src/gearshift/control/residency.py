@@ -126,10 +126,10 @@ class Residency:
 
     async def _stop(self, variant: str) -> None:
         began, slot = time.monotonic(), self.slot(variant)
-        drain_s = max(0.0, began - slot.drain_from) if slot and slot.drain_from else 0.0
+        drain_s = _drained_s(slot, began)
         resident = self.residents.get(variant)
         try:
-            report = await resident.stop(self._grace(variant)) if resident else None
+            report = await resident.stop(self._grace_s(variant)) if resident else None
         except StopIncompleteError as error:
             log.error("stop incomplete", variant=variant, left=error.message)  # noqa: TRY400 - the message is whole
             self.means.journal.add("stop.incomplete", variant=variant, left=error.message)
@@ -144,7 +144,7 @@ class Residency:
 
     async def _sleep(self, variant: str) -> None:
         began, slot = time.monotonic(), self.slot(variant)
-        drain_s = max(0.0, began - slot.drain_from) if slot and slot.drain_from else 0.0
+        drain_s = _drained_s(slot, began)
         resident = self.residents[variant]
         try:
             await resident.sleep()
@@ -188,9 +188,9 @@ class Residency:
     async def _spec(self, variant: str, port: int) -> LaunchSpec:
         return await asyncio.to_thread(self.means.preparation.spec, self._variants[variant], port)
 
-    def _grace(self, variant: str) -> float:
-        known = self.settings().variants().get(variant) or self._variants.get(variant)
-        return known.timing.stop_grace_s if known else 15.0
+    def _grace_s(self, variant: str) -> float:
+        """As the configuration says now, or said when it was started, for one that has left the configuration."""
+        return self.settings().variants().get(variant, self._variants[variant]).timing.stop_grace_s
 
     async def _measure(self, variant: str, resident: Resident) -> None:
         """Off the swap's path: what it really holds, for `ps` and as the better plan of its next life."""
@@ -223,3 +223,8 @@ class Residency:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _drained_s(slot: Slot | None, now: float) -> float:
+    """How long it has been draining; 0 for one that leaves without."""
+    return max(0.0, now - slot.drain_from) if slot and slot.drain_from else 0.0
