@@ -8,14 +8,15 @@ from pathlib import Path
 from gearshift.app.demo_tour import Leg
 from gearshift.domain.units import format_duration
 
-_COLUMNS = ("SWAP", "WAITED", "STOP", "MEMORY BACK", "LOAD", "PROBE", "OURS", "FIRST TOKEN", "TOK/S")
+_COLUMNS = ("SWAP", "QUEUE", "STOP", "MEMORY BACK", "LOAD", "PROBE", "OURS", "FIRST TOKEN", "IN ALL", "TOK/S")
 
 
 def swap_table(legs: Sequence[Leg]) -> str:
     """One row a swap.
 
-    WAITED is what the client saw, from sending to the first token: the old engine's stop, its memory coming back, the
-    new engine's load and probe, what Gearshift added (OURS), and the first token itself.
+    QUEUE is the wait before the load begins, in which the old engine stops (STOP) and its memory comes back; LOAD and
+    PROBE are the new engine's, OURS is what Gearshift added, FIRST TOKEN what was left of the client's wait after that;
+    IN ALL is the client's whole wait, from sending to the first token.
     """
     rows = [_COLUMNS, *(_row(before, leg) for before, leg in zip([None, *legs], legs, strict=False))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
@@ -34,7 +35,7 @@ def _row(before: Leg | None, leg: Leg) -> tuple[str, ...]:
     swap = f"{before.variant.partition(':')[2] if before else '(nothing)'} -> {name}"
     timed = [_seconds(leg.swap.get(key)) for key in ("stop_s", "memory_s", "load_s", "probe_s", "overhead_s")]
     rate = f"{leg.decode_tok_s:.0f}" if leg.decode_tok_s else "-"
-    return (swap, _seconds(leg.answer_s), *timed, _seconds(leg.first_token_s), rate)
+    return (swap, _seconds(leg.queued_s), *timed, _seconds(leg.first_token_s), _seconds(leg.answer_s), rate)
 
 
 def _seconds(value: float | None) -> str:
