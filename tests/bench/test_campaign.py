@@ -70,7 +70,7 @@ def test_a_budget_is_shared_by_cost() -> None:
 @pytest.mark.anyio
 async def test_a_campaign_resumes_at_the_cell(tmp_path: Path) -> None:
     measurements = open_store(tmp_path / "gearshift.db").measurements
-    limits = Limits(decode_share=10, ttft_share=10, cpu=2)
+    limits = Limits(decode_share=1000, ttft_share=1000, cpu=2)
     async with serve(Script(ttft_s=0.01, step_s=0.002, cache=True)) as server, Rig(server.url, limits=limits) as rig:
         plan = campaign.read_campaign(GOOD, context=rig.target.context)
         number = measurements.begin_campaign(plan.name, started=0.0, plan=GOOD)

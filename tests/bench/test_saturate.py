@@ -20,7 +20,7 @@ async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
     """One slot of 20 ms a request serves 50 requests a second; 20 hold, 500 queue up far past the limit."""
     script = Script(ttft_s=0.012, step_s=0.002, slots=1)
     base = CellPlan("", depth=48, output=5, requests=24, trials=1)
-    patient = Limits(decode_share=10.0, ttft_share=10.0, cpu=2.0)
+    patient = Limits(decode_share=1000.0, ttft_share=1000.0, cpu=2.0)
     async with serve(script) as server, Rig(server.url, limits=patient) as rig:
         result = await saturate.run(Runner(rig), base, saturate.Limits(ttft_s=0.3), first_rate=20.0, factor=25.0)
     assert [cell.plan.rate for cell in result.cells] == [20.0, 500.0]

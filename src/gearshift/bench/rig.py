@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from gearshift.bench.bodies import Ask
+from gearshift.bench.budget import Pace
 from gearshift.bench.cell import CellResult, NeedleScore, result_of
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.load import closed_loop, poisson_schedule
@@ -26,6 +27,7 @@ from gearshift.domain.telemetry import Telemetry
 _WARMUP_OUTPUT = 16  # tokens: enough for every kernel of a decode step at the cell's batch size
 _MOST_SPREAD_S = 1.0
 _BAD_REQUEST = 400
+_PROBE_DEPTH, _PROBE_OUTPUT = 1024, 32  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,21 @@ class Rig:
         prepared = await self.prepare(plan)
         trials = [await self.trial(prepared, number) for number in range(plan.trials)]
         return self.result(prepared, trials)
+
+    async def pace(self) -> Pace:
+        """How fast one stream is, by one short request after a warm-up: what a time budget is planned with.
+
+        Raises:
+            TargetError: the request failed, or the server counts no tokens.
+        """
+        depth = min(_PROBE_DEPTH, (self.target.context or 2 * _PROBE_DEPTH) // 2)
+        found = await self.cell(CellPlan("probe", depth=depth, output=_PROBE_OUTPUT, requests=1, trials=1))
+        if found.prefill_tok_s is None or found.decode_tok_s is None:
+            msg = (
+                f"the pace of {self.target.url} cannot be told: {found.flags[0].detail if found.flags else 'no tokens'}"
+            )
+            raise TargetError(msg, hint="leave the time budget out")
+        return Pace(found.prefill_tok_s.median, found.decode_tok_s.median)
 
     async def prepare(self, plan: CellPlan) -> Prepared:
         """The warm-up: as many streams as the cell has, a few tokens each, discarded.

@@ -33,30 +33,47 @@ def plan(a: CellPlan, b: CellPlan, *, pairs: int = DEFAULT_PAIRS) -> ExperimentP
 
 async def run(runner: Runner, experiment: ExperimentPlan, *, metric: Metric = "decode_tok_s") -> ExperimentResult:
     """Both sides warmed up, then pairs in alternating order; an interruption keeps the pairs that are whole."""
+    sides = {cell.setting: _Side(runner, cell) for cell in experiment.cells}
 
     async def work() -> None:
-        prepared = {cell.setting: await _prepare(runner, cell) for cell in experiment.cells}
+        for side in sides.values():
+            await side.ready()
         pairs: list[dict[str, Trial]] = []
         try:
             for number in range(experiment.cells[0].trials):
                 runner.report(0, experiment, experiment.cells[0])
-                order = experiment.cells if number % 2 == 0 else experiment.cells[::-1]
-                pairs.append({cell.setting: await _trial(runner, prepared[cell.setting], number) for cell in order})
+                order = list(sides) if number % 2 == 0 else list(sides)[::-1]
+                pairs.append({setting: await sides[setting].trial(number) for setting in order})
         finally:
-            for setting, side in prepared.items() if pairs else ():
-                runner.add(runner.arm(setting).result(side, [pair[setting] for pair in pairs]))
+            for setting, side in sides.items() if pairs else ():
+                side.add([pair[setting] for pair in pairs])
 
     return await runner.keep(experiment, work, lambda cells: conclude(cells, metric=metric))
 
 
-async def _trial(runner: Runner, side: Prepared, number: int) -> Trial:
-    boot = await runner.switch.to(side.plan)
-    return await runner.arm(side.plan.setting).trial(side, number, boot=boot)
+class _Side:
+    """One side: warmed up again whenever its engine was started anew, because a first run after a start is slow."""
 
+    def __init__(self, runner: Runner, cell: CellPlan) -> None:
+        self._runner = runner
+        self._cell = cell
+        self._boot: int | None = None
+        self._prepared: Prepared | None = None
 
-async def _prepare(runner: Runner, cell: CellPlan) -> Prepared:
-    await runner.switch.to(cell)
-    return await runner.arm(cell.setting).prepare(cell)
+    async def ready(self) -> tuple[Prepared, int]:
+        boot = await self._runner.switch.to(self._cell)
+        if self._prepared is None or boot != self._boot:
+            self._prepared = await self._runner.arm(self._cell.setting).prepare(self._cell)
+            self._boot = boot
+        return self._prepared, boot
+
+    async def trial(self, number: int) -> Trial:
+        prepared, boot = await self.ready()
+        return await self._runner.arm(self._cell.setting).trial(prepared, number, boot=boot)
+
+    def add(self, trials: list[Trial]) -> None:
+        if self._prepared is not None:
+            self._runner.add(self._runner.arm(self._cell.setting).result(self._prepared, trials))
 
 
 def conclude(cells: Sequence[CellResult], *, metric: Metric = "decode_tok_s") -> Outcome:
