@@ -1,5 +1,4 @@
 """`gearshift doctor`: whole outputs, and the exit status that says the worst."""
-# ruff: noqa: E501 - output is kept whole, as a terminal shows it
 
 from __future__ import annotations
 

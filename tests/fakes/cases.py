@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def setup(on: Box | None = None, *, variants: tuple[Variant, ...] = (), **settin
     return Setup(on or box(1), Settings(models=models, **settings))
 
 
-def _case(kind: EngineKind, version: str, model: ModelFacts, on: Box, settings: Mapping[str, Any]) -> Case:
+def _case(kind: EngineKind, version: str, model: ModelFacts, on: Box, settings: dict[str, Any]) -> Case:
     flags = packaged_flags(kind, version)
     install = EngineInstall(kind, version, (kind,), Path("/opt/engine"), managed=True, flags=flags, digest="aa")
     variant = Variant("m", "v", EngineRef(kind), **({"weights": "/models/m"} | settings))

@@ -6,7 +6,9 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from gearshift.advice.doctor.check import Check
 from gearshift.advice.doctor.examination import BOX_CHECKS, VARIANT_CHECKS
 
 _TABLE = re.compile(r"(<!-- checks -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -21,7 +23,8 @@ def refreshed(text: str) -> str:
 def _rows() -> Iterator[str]:
     yield "| check | worst | looks for | why |"
     yield "|---|---|---|---|"
-    for check in (*VARIANT_CHECKS, *BOX_CHECKS):
+    checks: tuple[Check[Any], ...] = (*VARIANT_CHECKS, *BOX_CHECKS)
+    for check in checks:
         yield f"| [{check.id}]({_target(check.link)}) | {check.severity} | {check.looks_for} | {check.why} |"
 
 
