@@ -417,6 +417,7 @@ def test_sleep_level_1_and_2_have_their_own_way_back() -> None:
     assert light.env["VLLM_SERVER_DEV_MODE"] == "1"
     assert "--enable-sleep-mode" in light.argv
     assert light.sleep.wake == (HttpCall("POST", "/wake_up", timeout_s=9),)
+    assert light.sleep.is_sleeping.refusal == b'"is_sleeping":false'
     assert [call.path for call in deep.sleep.sleep] == ["/sleep?level=2"]
     assert [(call.path, call.body) for call in deep.sleep.wake] == [
         ("/wake_up?tags=weights", None),

@@ -21,11 +21,12 @@ from supervisor.conftest import SpecOf
 
 pytestmark = pytest.mark.anyio
 
+IS_SLEEPING = HttpCall("GET", "/is_sleeping", refusal=b'"is_sleeping":false')
 LIVELY = {"probe_every_s": 0.1, "probe_timeout_s": 0.3}
 SLEEP = SleepRule(
     sleep=(HttpCall("POST", "/sleep?level=1"),),
     wake=(HttpCall("POST", "/wake_up"),),
-    is_sleeping=HttpCall("GET", "/is_sleeping"),
+    is_sleeping=IS_SLEEPING,
     wake_timeout_s=0.5,
 )
 
@@ -158,7 +159,7 @@ async def test_a_wake_without_a_token_in_time_is_no_wake(launcher: LocalLauncher
 
 
 async def test_an_engine_that_only_says_it_sleeps_is_not_believed(launcher: LocalLauncher, spec_of: SpecOf) -> None:
-    rule = SleepRule((HttpCall("GET", "/version"),), (), HttpCall("GET", "/is_sleeping"), 1.0)
+    rule = SleepRule((HttpCall("GET", "/version"),), (), IS_SLEEPING, 1.0)
     child = await launcher.launch(spec_of(sleep=rule))
     await child.ready()
     with pytest.raises(GearshiftError, match="did not go to sleep: /is_sleeping answered"):

@@ -15,6 +15,7 @@ from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
+from gearshift.domain.paths import launch_folder
 from gearshift.domain.settings import Settings
 from gearshift.domain.units import GIB
 from gearshift.domain.variant import EngineRef, Filters, Timing, Variant
@@ -88,7 +89,7 @@ class Preparation:
                 self._placement(variant),
                 install,
                 port=port,
-                folder=self._logs / variant.id.replace("/", "_") / "home",
+                folder=launch_folder(self._logs, variant.id),
                 base_env=self._env,
                 devices=self._devices,
             )

@@ -84,6 +84,7 @@ class HttpCall:
     path: str
     body: bytes | None = None
     timeout_s: float = 120.0
+    refusal: bytes | None = None  # an answer that holds this, blanks apart, means no, whatever its status
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,16 @@ class Paths:
         return self.state / "gearshift.db"
 
 
+def variant_logs(logs: Path, variant: str) -> Path:
+    """The folder of one variant's logs below `Paths.logs`; a model's name may hold slashes."""
+    return logs / variant.replace("/", "_")
+
+
+def launch_folder(logs: Path, variant: str) -> Path:
+    """A variant's private folder: adapters name it in argv and environment, the supervisor fills it at the launch."""
+    return variant_logs(logs, variant) / "home"
+
+
 def resolve_paths(env: Mapping[str, str]) -> Paths:
     """Paths from ``GEARSHIFT_HOME``, else XDG. ``GEARSHIFT_ENGINES`` alone moves the engines folder."""
     home = Path(env.get("HOME", "/"))

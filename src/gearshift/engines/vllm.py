@@ -147,6 +147,6 @@ def _sleep_rule(start: Start) -> SleepRule | None:
     return SleepRule(
         sleep=(HttpCall("POST", f"/sleep?level={sleep.level}", timeout_s=_SLEEP_S),),
         wake=wake[sleep.level],
-        is_sleeping=HttpCall("GET", "/is_sleeping", timeout_s=10.0),
+        is_sleeping=HttpCall("GET", "/is_sleeping", timeout_s=10.0, refusal=b'"is_sleeping":false'),
         wake_timeout_s=wake_s,
     )

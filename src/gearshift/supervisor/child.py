@@ -200,7 +200,8 @@ class LocalChild:
         """Make the calls in order; the first one's problem, if there is one."""
         for call in calls:
             answer = await self._parts.client.call(call)
-            if not answer.ok or b'"is_sleeping":false' in answer.body.replace(b" ", b""):
+            refused = call.refusal is not None and call.refusal in answer.body.replace(b" ", b"")
+            if refused or not answer.ok:
                 return answer.problem or f"{call.path} answered {answer.body.decode('utf-8', 'replace')}"
         return None
 

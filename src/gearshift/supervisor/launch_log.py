@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 import structlog
 
+from gearshift.domain.paths import variant_logs
 from gearshift.domain.startup import LogFold, StartReport
 from gearshift.supervisor.lines import LineSplitter
 
@@ -27,17 +28,12 @@ _LAST_LINE_S = 0.2
 _LOOK_MS = 100  # how often the drain looks whether it was abandoned
 
 
-def variant_folder(logs: Path, variant: str) -> Path:
-    """Where a variant's logs lie; also the parent of its launch folder."""
-    return logs / variant.replace("/", "_")
-
-
 def new_log_path(logs: Path, variant: str, launch: str) -> Path:
     """A path for the next launch's log, named so that names sort by time; old logs beyond the last ten are removed.
 
     A folder that cannot be written is no error here: the log then goes nowhere, and the engine runs on.
     """
-    folder = variant_folder(logs, variant)
+    folder = variant_logs(logs, variant)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in sorted(folder.glob("*.log"))[: 1 - KEPT_LAUNCHES]:

@@ -17,12 +17,12 @@ import structlog
 from gearshift.domain.device import DeviceMemory
 from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
 from gearshift.domain.launch import LaunchSpec
-from gearshift.domain.paths import Paths
+from gearshift.domain.paths import Paths, launch_folder
 from gearshift.supervisor import keeper, processes
 from gearshift.supervisor.child import LocalChild, Parts
 from gearshift.supervisor.health import EngineClient
 from gearshift.supervisor.keepers import Keepers
-from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path, variant_folder
+from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path
 from gearshift.supervisor.ports import PortPicker, port_free
 from gearshift.supervisor.readiness import load_failed
 from gearshift.supervisor.state_file import StateFile, marker_prefix, unusable_state
@@ -199,7 +199,7 @@ def write_files(logs: Path, spec: LaunchSpec) -> str | None:
     """Write the spec's files into its launch folder; that folder as the engine's working one, None without files."""
     if not spec.files:
         return None
-    folder = variant_folder(logs, spec.variant) / "home"
+    folder = launch_folder(logs, spec.variant)
     for name, text in spec.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
