@@ -211,3 +211,17 @@ async def test_a_probe_tells_the_pace() -> None:
         pace = await rig.pace()
     assert 0 < pace.prefill_tok_s <= 20_000 * 1.1  # the template's tokens count too
     assert pace.decode_tok_s > 0
+
+
+async def test_a_request_that_is_still_running_before_a_trial_is_waited_for() -> None:
+    """It ends within the wait, so the trial's counters hold the trial's tokens alone."""
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig, Client(server.url) as stranger:
+        prepared = await rig.prepare(CELL)
+        before = asyncio.create_task(stranger.send(Ask("truth", 20).call("hello"), epoch=0.0))
+        async with asyncio.timeout(5):
+            while not server.engine.tally.running:
+                await asyncio.sleep(0.001)
+        trial = await rig.trial(prepared, 0)
+        await before
+    assert trial.counted is not None
+    assert trial.counted.counters.generated_tokens == 64

@@ -18,6 +18,7 @@ from gearshift.bench.watch import WatchReport, watching
 from gearshift.domain.telemetry import Telemetry
 
 _SETTLE_S = 2.0  # counters follow the stream's end: llama-server's when the slot is released, vLLM's by a step
+_IDLE_S = 0.5  # a server that is still busy after this has other traffic, which the counters will show
 _POLL_S = 0.02
 _GAUGE_EVERY_S = 0.5
 
@@ -79,7 +80,7 @@ async def run_trial(
     telemetry: Telemetry | None = None,
 ) -> Trial:
     """Send ``calls`` and collect everything. Raises TargetError when the server's pages cannot be read any more."""
-    before = await _reading(client, target)
+    before = await _idle_reading(client, target)
     begun = time.time()
     async with watching_gpus(telemetry) as gpus, watching(target.pids) as watch, _peak_gauges(client, target) as peak:
         if load.schedule_s is not None:
@@ -96,6 +97,16 @@ async def run_trial(
 async def _reading(client: Client, target: Target) -> Reading | None:
     page = await client.get_text("/metrics") if target.metrics else None
     return read(page) if page is not None else None
+
+
+async def _idle_reading(client: Client, target: Target) -> Reading | None:
+    """Counters once the server is idle: what a warm-up still adds would look like somebody else's traffic."""
+    deadline = time.monotonic() + _IDLE_S
+    while True:
+        found = await _reading(client, target)
+        if found is None or not found.gauges.running or time.monotonic() > deadline:
+            return found
+        await asyncio.sleep(_POLL_S)
 
 
 async def _settled(client: Client, target: Target, before: Reading, samples: Sequence[Sample]) -> Difference | None:
