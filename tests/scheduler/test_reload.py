@@ -185,6 +185,32 @@ def test_an_unload_waits_for_leases_refuses_waiters_and_cannot_be_taken_back() -
     )
 
 
+def test_an_unload_while_the_stop_of_a_dead_engine_is_under_way_forgives_it_too() -> None:
+    play(
+        world(A),
+        """
+        0  arrive 1 a  -> start a
+        1  ready a     -> grant 1
+        5  dies a      -> stop a
+        5  unload a
+        6  stopped a   ->         [a stopped]
+        """,
+    )
+
+
+def test_an_engine_that_dies_while_an_unload_waits_for_its_leases_has_left_all_the_same() -> None:
+    play(
+        world(A),
+        """
+        0  arrive 1 a  -> start a
+        1  ready a     -> grant 1
+        2  unload a    ->         [a draining]
+        3  dies a      -> stop a
+        4  stopped a   ->         [a stopped]
+        """,
+    )
+
+
 def test_an_unload_forgives_a_failed_variant() -> None:
     play(
         world(A),

@@ -137,7 +137,8 @@ class Scheduler:
             return turns.stop(slot, now)  # nobody was served by it: it is cleared away, and the next start is cold
         if (slot := self._found(event.variant, Phase.READY, Phase.DRAINING)) is None:
             return []
-        slot.note_failure(event.failure, now)
+        if not slot.leave_after_drain:  # who was leaving for good has left: nothing is held against its next start
+            slot.note_failure(event.failure, now)
         self._drop_leases(slot)
         given_up = slot.failures > RESTARTS and slot.next_profile is None
         slot.restart = (slot.restart or slot.phase is Phase.READY) and not given_up
@@ -175,9 +176,10 @@ class Scheduler:
             return []
         slot.restart = False
         effects = self._refuse_all(slot, "draining", None, now)  # else they would load it again at once
-        if slot.phase is Phase.FAILED and not slot.stuck:
+        if not slot.stuck:  # also while the stop of one that died is under way: it then ends as stopped
             slot.failure, slot.failures = None, 0
-            slot.move(Phase.STOPPED, now)
+            if slot.phase is Phase.FAILED:
+                slot.move(Phase.STOPPED, now)
         return [*effects, *self._give_up(slot, now)]
 
     def _configure(self, event: Configure, now: float) -> list[Effect]:
