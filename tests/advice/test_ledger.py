@@ -233,3 +233,45 @@ def test_any_lines_make_a_document(lines: list[str]) -> None:
     assert isinstance(again["starts"], list)
     for start in again["starts"]:
         assert not {name for name in start["missing"] if name != "speculation" and start[name] is not None}
+
+
+def as_records(log: str) -> str:
+    """The same log as llama-server's --log-jsonl prints it."""
+    records = []
+    for line in log.splitlines():
+        stamp, level, text = line.split(" ", 2)
+        minutes, seconds, milliseconds, microseconds = map(int, stamp.split("."))
+        time = (minutes * 60 + seconds) * 1_000_000 + milliseconds * 1000 + microseconds
+        name = {"I": "info", "E": "error"}[level]
+        records.append(json.dumps({"type": "log", "time": time, "level": name, "msg": f"{text}\n"}))
+    return "\n".join(records)
+
+
+def test_json_records_are_read_like_the_lines_they_stand_for() -> None:
+    assert document(as_records(LLAMACPP)) == document(LLAMACPP)
+
+
+def test_a_failure_among_json_records_quotes_the_record() -> None:
+    log = as_records(
+        "0.00.001.000 I srv  llama_server: initializing ...\n0.00.002.000 E gguf_init_from_file: bad magic"
+    )
+    failure = document(log)["failure"]
+    assert isinstance(failure, dict)
+    assert failure["line"] == log.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"msg": 3}',
+        '{"a": [',
+        "{",
+        '{"msg": "x", "time": -1}',
+        '{"msg": "x", "time": true}',
+        '{"' + '[{"":' * 9999,
+        "{}",
+    ],
+    ids=lambda line: line[:20],
+)
+def test_other_json_is_a_line_like_any_other(line: str) -> None:
+    assert len(read_log("x", [line])) == 1

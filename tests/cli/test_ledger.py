@@ -155,3 +155,12 @@ def test_all_public_logs_are_read_in_one_go(gearshift: Gearshift) -> None:
     found = document(gearshift("ledger", *paths, "--json"))
     assert list(dict.fromkeys(start["log"] for start in found["starts"])) == paths
     assert gearshift("ledger", *paths).exit_code == 0
+
+
+def test_a_log_without_buffers_says_how_to_have_them(gearshift: Gearshift) -> None:
+    piped = "0.00.001.096 I srv  llama_server: initializing ...\n0.01.308.057 I srv  llama_server: model loaded\n"
+    assert gearshift("ledger", "-", piped=piped).stdout == snapshot("""\
+llama.cpp: ready after 1.3 s
+not in this log: version, weights_bytes, kv_pool_bytes, kv_tokens, compute_bytes
+llama-server prints its buffers with -lv 4
+""")

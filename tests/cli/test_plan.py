@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from inline_snapshot import snapshot
 
 from advice.plan_models import DENSE, HYBRID, write_config, write_hybrid, write_hybrid_gguf
 from fakes.admin import FakeAdmin
+from fakes.terminal import on_terminal
 from gearshift.domain.units import GIB, MIB
 
 Gearshift = Callable[..., Result]
@@ -518,3 +521,15 @@ def test_an_unknown_variant_names_what_there_is(gearshift: Gearshift, config: Pa
     result = gearshift("plan", "llama", "-c", str(config))
     assert result.exit_code == 2
     assert "known are: qwen, qwen:int4, qwen:script" in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_a_terminal_gets_colours_unless_it_asks_for_none(tmp_path: Path) -> None:
+    weights = str(write_config(tmp_path, HYBRID))
+    command = [sys.executable, "-m", "gearshift", *FLAGS, "--weights", weights, "--gpu", "24:936", "--kv-bytes", "4GiB"]
+    with on_terminal(command, os.environ, tmp_path) as terminal:
+        assert terminal.end() == 1
+    assert "\x1b[1;31mdoes not fit\x1b[0m" in terminal.screen
+    assert "\x1b[32m▓" in terminal.screen
+    with on_terminal(command, os.environ | {"NO_COLOR": "1"}, tmp_path) as plain:
+        assert plain.end() == 1
+    assert "\x1b" not in plain.screen

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from gearshift.advice.ledger_lines import log_lines
 from gearshift.advice.ledger_missing import missing_figures, traits_of
 from gearshift.domain.startup import DeviceBuffer, StartFigures, StartReport
 from gearshift.engines.starts import Start, read_starts
@@ -31,9 +32,22 @@ class ReadStart:
 
 
 def read_log(name: str, lines: Sequence[str]) -> tuple[ReadStart, ...]:
-    """Every start in a log, in file order."""
-    traits = traits_of(lines)
-    return tuple(ReadStart(name, start, missing_figures(start, traits)) for start in read_starts(lines))
+    """Every start in a log, in file order; a failure's line is the log's own."""
+    read = tuple(log_lines(lines))
+    texts = [line.text for line in read]
+    verbatim = {line.text: line.verbatim for line in read if line.text != line.verbatim}
+    traits = traits_of(texts)
+    return tuple(
+        ReadStart(name, _quoted(start, verbatim), missing_figures(start, traits)) for start in read_starts(texts)
+    )
+
+
+def _quoted(start: Start, verbatim: Mapping[str, str]) -> Start:
+    failure = start.report.failure
+    if failure is None or failure.line is None or failure.line not in verbatim:
+        return start
+    quoted = replace(failure, line=verbatim[failure.line])
+    return replace(start, report=replace(start.report, failure=quoted))
 
 
 def ledger_document(starts: Sequence[ReadStart]) -> Json:

@@ -95,6 +95,8 @@ def _others(read: ReadStart) -> Iterator[str]:
         yield ", ".join(known)
     if read.missing:
         yield f"not in this log: {', '.join(read.missing)}"
+    if read.start.engine == "llama.cpp" and read.ok and not figures.buffers:
+        yield "llama-server prints its buffers with -lv 4"
 
 
 def _tokens(count: int | None) -> str | None:
