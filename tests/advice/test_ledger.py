@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -226,6 +226,7 @@ def test_a_log_tells_what_it_will_never_have(line: str, traits: LogTraits) -> No
     assert traits_of([line]) == traits
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.sampled_from((LLAMACPP + VLLM + FAILED).splitlines()), st.text(max_size=40)), max_size=30))
 def test_any_lines_make_a_document(lines: list[str]) -> None:
     found = ledger_document(read_log("x", lines))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advice.plan_models import DENSE, write_config, write_hybrid, write_hybrid_gguf
@@ -126,6 +126,7 @@ def test_the_reason_of_an_open_answer_is_said(tmp_path: Path) -> None:
     assert asked(VLLM, tmp_path / "hybrid").doubt is None
 
 
+@settings(deadline=None)
 @given(st.integers(0, 262_144), st.integers(1, 64))
 def test_more_depth_or_batch_never_makes_a_step_shorter(depth: int, batch: int) -> None:
     def step(depth: int, batch: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gearshift.advice.plan_flags import (
@@ -46,6 +46,7 @@ def test_what_is_no_speculation_is_refused_by_name(text: str) -> None:
         parse_speculation(text)
 
 
+@settings(deadline=None)
 @given(st.text().filter(str.strip), st.integers(1, 64))
 def test_a_draft_path_may_hold_anything(path: str, tokens: int) -> None:
     if "\n" not in path:

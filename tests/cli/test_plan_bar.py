@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gearshift.cli.memory_bar import ASCII, BLOCKS, Glyphs, cells, glyphs_for, keys, memory_bar
@@ -14,6 +14,7 @@ SIZES = st.lists(st.integers(0, 2**40), max_size=12)
 WIDTHS = st.integers(1, 120)
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(0, 2**42), WIDTHS)
 def test_cells_are_those_of_the_sum_however_it_is_cut(sizes: list[int], spare: int, width: int) -> None:
     scale = sum(sizes) + spare
@@ -22,6 +23,7 @@ def test_cells_are_those_of_the_sum_however_it_is_cut(sizes: list[int], spare: i
     assert all(count >= 0 for count in cells(sizes, scale, width))
 
 
+@settings(deadline=None)
 @given(SIZES, st.none() | st.integers(0, 2**42), WIDTHS, st.sampled_from([BLOCKS, ASCII]))
 def test_a_bar_is_as_wide_as_asked_for(sizes: list[int], total: int | None, width: int, glyphs: Glyphs) -> None:
     assert len(memory_bar(sizes, total, width, glyphs)) == width

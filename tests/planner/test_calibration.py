@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gearshift.planner.calibration import Calibration
@@ -20,6 +20,7 @@ CALIBRATIONS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(CALIBRATIONS)
 def test_what_was_kept_is_read_back(calibration: Calibration) -> None:
     assert Calibration.from_json(json.loads(json.dumps(calibration.to_json()))) == calibration

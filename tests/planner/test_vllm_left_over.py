@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gearshift.artifacts.facts import TensorGroup
@@ -57,6 +57,7 @@ def test_a_hybrid_s_state_blocks_are_doubted_like_its_tokens() -> None:
     assert found.fits is None
 
 
+@settings(deadline=None)
 @given(st.integers(4 * GIB, 20 * GIB), st.integers(16, 120_000), st.integers(0, 40_000))
 def test_a_longer_context_never_turns_no_into_yes(total: int, context: int, more: int) -> None:
     rank = {True: 2, None: 1, False: 0}
