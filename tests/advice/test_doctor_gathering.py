@@ -179,7 +179,7 @@ def test_files_that_cannot_be_read_are_findings_not_failures(tmp_path: Path) -> 
 def test_pins_are_held_against_the_sizes_on_disk(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"12345")
     files = PinnedFiles((PinnedFile("a.gguf", 5, "x"), PinnedFile("b.gguf", 6, "y")), folder=".")
-    pins = gather_pins(Recipe({}, PinnedEngine("llama.cpp", "11434"), files), Places(tmp_path, tmp_path))
+    pins = gather_pins(Recipe({}, PinnedEngine("llama.cpp", "11434"), {"weights": files}), Places(tmp_path, tmp_path))
     assert pins == Pins("11434", None, None, {"a.gguf": 5, "b.gguf": 6}, {"a.gguf": 5, "b.gguf": None})
 
 

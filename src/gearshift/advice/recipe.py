@@ -19,11 +19,12 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class PinnedFile:
-    """One file: its name below the folder (and in the repository), its size and hash."""
+    """One file: its name below the folder, its size and hash; ``path`` in the repository where it differs."""
 
     name: str
     bytes: int
     sha256: str
+    path: str | None = None
 
     @property
     def promise(self) -> Promise:
@@ -73,18 +74,16 @@ class PinnedTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One variant, pinned. ``settings`` are the variant's keys as the configuration has them, inheritance applied."""
+    """One variant, pinned.
+
+    ``settings`` are the variant's keys as the configuration has them, inheritance applied, paths below the lock's
+    folder relative to it. ``files`` are by what they are: ``weights``, ``draft``, ``mmproj``.
+    """
 
     settings: Mapping[str, Any]
     engine: PinnedEngine
-    weights: PinnedFiles | None = None
-    draft: PinnedFiles | None = None
+    files: Mapping[str, PinnedFiles] = field(default_factory=dict)
     template: PinnedTemplate | None = None
-
-    @property
-    def models(self) -> tuple[PinnedFiles, ...]:
-        """Every set of files: the weights', then the draft model's."""
-        return tuple(files for files in (self.weights, self.draft) if files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def read_lock(path: Path) -> Lock:
 def _refuse_escapes(lock: Lock, path: Path) -> None:
     """A recipe comes from somebody else: its files stay below the folder they are fetched into."""
     for name, recipe in lock.recipes.items():
-        for file in (file for files in recipe.models for file in files.files):
+        for file in (file for files in recipe.files.values() for file in files.files):
             if Path(file.name).is_absolute() or ".." in Path(file.name).parts or not file.name:
                 raise GearshiftError(
                     f"{path}: {name} names the file {file.name!r}, which leads out of its folder",

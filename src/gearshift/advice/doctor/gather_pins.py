@@ -11,7 +11,7 @@ from gearshift.advice.recipe_places import Places
 
 def gather_pins(recipe: Recipe, places: Places) -> Pins:
     """The recipe's pins, with the size of every file that is there."""
-    located = [(file, places.file(files, file)) for files in recipe.models for file in files.files]
+    located = [(file, places.file(files, file)) for files in recipe.files.values() for file in files.files]
     return Pins(
         engine_version=recipe.engine.version,
         engine_digest=recipe.engine.digest,

@@ -1,0 +1,172 @@
+"""`gearshift lock`: pin variants, hand them on as one file, or print the commands they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from gearshift.advice.recipe import LOCK_FILE, Lock, Recipe, lock_text, read_lock
+from gearshift.advice.recipe_commands import shell_command
+from gearshift.advice.recipe_export import exported, pinned_revision
+from gearshift.advice.recipe_making import Maker
+from gearshift.advice.recipe_places import Places
+from gearshift.advice.recipe_selection import selected, settings_of
+from gearshift.advice.recipe_source import Source
+from gearshift.artifacts.hub import Hub
+from gearshift.artifacts.hub_cache import hub_cache_folder
+from gearshift.cli.recipe_file import ByteProgress
+from gearshift.cli.session import Session, pass_session
+from gearshift.cli.variant_name import VariantName
+from gearshift.config import LoadedConfig, find_config, load_config
+from gearshift.domain.errors import GearshiftError, UnknownModelError
+from gearshift.domain.variant import Variant
+from gearshift.engines import packaged_flags
+from gearshift.hardware import open_memory
+from gearshift.toolchain import Toolchain
+
+_PORT = 8000
+
+
+class SourceOf(click.ParamType[tuple[str, Source]]):
+    """``VARIANT=ORG/NAME[@REVISION]``."""
+
+    name = "variant=org/name[@revision]"
+
+    def convert(
+        self, value: str | tuple[str, Source], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Source]:
+        if isinstance(value, tuple):
+            return value
+        variant, _, source = value.partition("=")
+        try:
+            return variant, Source.parse(source)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("lock")
+@click.argument("variants", nargs=-1, metavar="[VARIANT]...", type=VariantName())
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to this file; else to gearshift.lock beside the configuration.",
+)
+@click.option(
+    "--config",
+    "-c",
+    type=click.Path(path_type=Path),
+    envvar="GEARSHIFT_CONFIG",
+    metavar="FILE",
+    help="The configuration.",
+)
+@click.option("--source", "sources", multiple=True, type=SourceOf(), help="Where a variant's local files are from.")
+@click.option("--export", is_flag=True, help="One file that somebody else can pull and run; to stdout without -o.")
+@click.option("--commands", is_flag=True, help="Print the engines' plain commands instead; nothing is hashed.")
+@pass_session
+def command(
+    session: Session,
+    variants: tuple[str, ...],
+    output: Path | None,
+    config: Path | None,
+    sources: tuple[tuple[str, Source], ...],
+    *,
+    export: bool,
+    commands: bool,
+) -> None:
+    """Pin variants: revisions, file hashes, engine versions and templates.
+
+    Without VARIANT all of the configuration. What the lock says of other variants stays. With --export a locked
+    variant is not hashed again.
+    """
+    if export and commands:
+        raise click.UsageError("give --export or --commands, not both")
+    file = config or find_config(Path.cwd(), session.env)
+    if file is None:
+        raise GearshiftError("there is no configuration here", hint="name it with --config")
+    loaded = load_config(file, session.env)
+    meant = _meant(loaded, variants)
+    lock_file = file.absolute().parent / LOCK_FILE
+    known = read_lock(lock_file) if lock_file.exists() else Lock({})
+    if commands:
+        _print_commands(session, meant, known)
+        return
+    places = Places(lock_file.parent, hub_cache_folder(session.env))
+    kept = {variant.id: known.recipes[variant.id] for variant in meant if export and variant.id in known.recipes}
+    fresh = [variant for variant in meant if variant.id not in kept]
+    made = kept | _made(session, loaded, fresh, places, dict(sources), known.recipes)
+    if export:
+        _deliver_export(session, Lock({name: exported(recipe) for name, recipe in made.items()}), output)
+    else:
+        target = output or lock_file
+        _replace(target, lock_text(known.with_recipes(made)))
+        session.output.say(f"wrote {target}: {_counted(made)}")
+
+
+def _meant(loaded: LoadedConfig, names: Sequence[str]) -> tuple[Variant, ...]:
+    try:
+        return selected(loaded.settings, names)
+    except UnknownModelError as error:
+        raise click.UsageError(f"{error.message} ({error.hint})") from error
+
+
+def _made(
+    session: Session,
+    loaded: LoadedConfig,
+    variants: Sequence[Variant],
+    places: Places,
+    sources: Mapping[str, Source],
+    earlier: Mapping[str, Recipe],
+) -> dict[str, Recipe]:
+    unused = sources.keys() - {variant.id for variant in variants}
+    if unused:
+        raise click.UsageError(f"--source names {min(unused)}, which is not locked now")
+    with session.output.progress() as progress:
+        maker = Maker(
+            places=places,
+            hub=Hub.of(session.env),
+            find_engine=Toolchain(session.paths, session.env).find,
+            sources=sources,
+            earlier=earlier,
+            told=ByteProgress(progress, "hashing"),
+        )
+        return {variant.id: maker.make(variant, settings_of(loaded, variant)) for variant in variants}
+
+
+def _print_commands(session: Session, variants: Sequence[Variant], known: Lock) -> None:
+    """By the flags of the installed engines, else by the packaged tables."""
+    toolchain = Toolchain(session.paths, session.env)
+    on_gpu = any(device.index is not None for device in open_memory(session.env).devices())
+    for variant in variants:
+        try:
+            flags = toolchain.find(variant.engine).flags
+        except GearshiftError:
+            flags = None
+        flags = flags or packaged_flags(variant.engine.kind, variant.engine.version)
+        recipe = known.recipes.get(variant.id)
+        revision = pinned_revision(recipe) if recipe else None
+        session.output.write(shell_command(variant, flags, port=_PORT, on_gpu=on_gpu, revision=revision) + "\n")
+
+
+def _deliver_export(session: Session, lock: Lock, output: Path | None) -> None:
+    if output is None:
+        session.output.write(lock_text(lock), newline=False)
+        return
+    _replace(output, lock_text(lock))
+    session.output.say(f"wrote {output}: {_counted(lock.recipes)}; others run it with gearshift pull --recipe")
+
+
+def _counted(recipes: Mapping[str, Recipe]) -> str:
+    return f"{len(recipes)} variant{'' if len(recipes) == 1 else 's'}"
+
+
+def _replace(file: Path, text: str) -> None:
+    """All of the new file or all of the old one. Raises GearshiftError."""
+    partial = file.with_name(f"{file.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(file)
+    except OSError as error:
+        raise GearshiftError(f"cannot write {file}: {error.strerror}") from error
