@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fakes.serving import until
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerEvent, ServerStatus
-from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, UnknownModelError
+from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, UnknownIdError, UnknownModelError
 from gearshift.domain.leasing import State, VariantStatus
 
 STARTED = 1_790_000_000.0
@@ -176,5 +176,5 @@ class FakeAdmin:
     def _lease(self, lease_id: str) -> OperatorLease:
         if lease_id not in self._leases:
             msg = f"there is no lease {lease_id!r}"
-            raise GearshiftError(msg)
+            raise UnknownIdError(msg)
         return self._leases[lease_id]

@@ -13,7 +13,7 @@ from gearshift.control.loop import Control
 from gearshift.control.operator_leases import OperatorLeases
 from gearshift.control.reloading import Reloading
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerEvent, ServerStatus
-from gearshift.domain.errors import StopIncompleteError
+from gearshift.domain.errors import DrainingError, StopIncompleteError
 from gearshift.domain.leasing import VariantStatus
 from gearshift.scheduler import Phase
 
@@ -79,6 +79,8 @@ class ServerAdmin:
         return self._leases.all()
 
     def start_job(self, argv: Sequence[str]) -> Job:
+        if not self._accepting:
+            raise DrainingError("the server is stopping and starts no more jobs")
         return self._jobs.start(argv)
 
     def cancel_job(self, job_id: str) -> Job:

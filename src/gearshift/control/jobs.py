@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gearshift.domain.admin import Job, JobState
-from gearshift.domain.errors import GearshiftError
+from gearshift.domain.errors import GearshiftError, UnknownIdError
 
 JOB_VERBS = frozenset({"bench", "engine", "plan", "doctor", "pull", "verify", "report"})
 KEPT = 50  # finished jobs remembered
@@ -48,10 +48,10 @@ class Jobs:
         return job
 
     def cancel(self, job_id: str) -> Job:
-        """Ask a running job to end (SIGINT: a benchmark keeps what it has)."""
+        """Ask a running job to end (SIGINT: a benchmark keeps what it has). Raises UnknownIdError."""
         job = self._jobs.get(job_id)
         if job is None:
-            raise GearshiftError(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists them")
+            raise UnknownIdError(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists them")
         if job.state == "running":
             self._keep(replace(job, state="cancelled"))
             self._signal(job_id, signal.SIGINT)

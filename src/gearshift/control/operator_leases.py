@@ -8,11 +8,9 @@ import time
 from dataclasses import dataclass, replace
 
 from gearshift.control.loop import Control
-from gearshift.domain.admin import OperatorLease
-from gearshift.domain.errors import GearshiftError
+from gearshift.domain.admin import LONGEST_LEASE_S, OperatorLease
+from gearshift.domain.errors import GearshiftError, UnknownIdError
 from gearshift.domain.leasing import Lease
-
-LONGEST_TTL_S = 24 * 3600.0
 
 
 @dataclass(slots=True)
@@ -53,6 +51,7 @@ class OperatorLeases:
         return told
 
     def renew(self, lease_id: str, ttl_s: float | None) -> OperatorLease:
+        """``ttl_s`` None: for as long as before. Raises UnknownIdError, and GearshiftError for a time out of range."""
         held = self._get(lease_id)
         ttl_s = _checked(held.told.ttl_s if ttl_s is None else ttl_s)
         held.timer.cancel()
@@ -61,7 +60,7 @@ class OperatorLeases:
         return held.told
 
     def end(self, lease_id: str, reason: str = "released") -> None:
-        """Raises GearshiftError when there is none of that id (it may have expired)."""
+        """Raises UnknownIdError when there is none of that id (it may have expired)."""
         held = self._get(lease_id)
         del self._held[lease_id]
         held.timer.cancel()
@@ -85,11 +84,12 @@ class OperatorLeases:
     def _get(self, lease_id: str) -> _Held:
         held = self._held.get(lease_id)
         if held is None:
-            raise GearshiftError(f"there is no lease {lease_id!r}", hint="it was released, expired, or its engine died")
+            raise UnknownIdError(f"there is no lease {lease_id!r}", hint="it was released, expired, or its engine died")
         return held
 
 
 def _checked(ttl_s: float) -> float:
-    if not 0 < ttl_s <= LONGEST_TTL_S:
-        raise GearshiftError(f"a lease cannot last {ttl_s} s", hint=f"ttl is between 0 and {LONGEST_TTL_S:.0f} seconds")
+    if not 0 < ttl_s <= LONGEST_LEASE_S:
+        hint = f"ttl is above 0 and at most {LONGEST_LEASE_S:.0f} seconds"
+        raise GearshiftError(f"a lease cannot last {ttl_s} s", hint=hint)
     return ttl_s

@@ -44,6 +44,10 @@ class UnknownModelError(GearshiftError):
     """A request names no model, variant or alias of ours."""
 
 
+class UnknownIdError(GearshiftError):
+    """There is no lease or job of that id: it has ended and was forgotten, or never was."""
+
+
 class QueueFullError(GearshiftError):
     """The variant's queue is at its limit; ``retry_after_s`` comes from the known load time."""
 

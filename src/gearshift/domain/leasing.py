@@ -11,6 +11,7 @@ from gearshift.domain.launch import Endpoint, MetricNames
 from gearshift.domain.variant import Variant
 
 State = Literal["stopped", "loading", "ready", "sleeping", "draining", "stopping", "failed"]
+RESIDENT: frozenset[State] = frozenset({"ready", "draining"})  # loaded and able to answer
 
 
 @dataclass(frozen=True, slots=True)

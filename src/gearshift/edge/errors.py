@@ -20,6 +20,7 @@ from gearshift.domain.errors import (
     NotResidentError,
     QueueFullError,
     StopIncompleteError,
+    UnknownIdError,
     UnknownModelError,
 )
 from gearshift.edge.asgi import Header
@@ -47,6 +48,7 @@ _STATUS: dict[type[GearshiftError], tuple[int, str, str | None]] = {
     LoadFailedError: (503, "load_failed", "model"),
     InterruptedLeaseError: (503, "engine_interrupted", None),
     StopIncompleteError: (503, "stop_incomplete", None),
+    UnknownIdError: (404, "not_found", None),
 }
 _OPENAI_TYPE = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _ANTHROPIC_TYPE = {

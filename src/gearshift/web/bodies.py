@@ -6,9 +6,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from gearshift.domain.admin import LONGEST_LEASE_S
 from gearshift.domain.units import parse_duration
 
-MIN_TTL_S, MAX_TTL_S = 1.0, 86_400.0
+MIN_TTL_S, MAX_TTL_S = 1.0, LONGEST_LEASE_S
 
 
 def _bounded_duration(value: object) -> float:

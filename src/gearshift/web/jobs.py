@@ -8,8 +8,9 @@ from starlette.responses import Response
 
 from gearshift.domain.admin import Admin, Job
 from gearshift.domain.errors import DrainingError, GearshiftError
+from gearshift.edge.errors import RefusedError
 from gearshift.web.bodies import JobRequest, LogQuery, NoQuery, Nothing
-from gearshift.web.errors import RefusedError, not_found
+from gearshift.web.errors import not_found
 from gearshift.web.operations import Call
 from gearshift.web.variants import log_response
 

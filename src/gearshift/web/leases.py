@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from gearshift.domain.admin import Admin, OperatorLease
-from gearshift.domain.errors import GearshiftError
+from gearshift.domain.errors import UnknownIdError
 from gearshift.web.bodies import HoldQuery, LeaseRequest, NoQuery, Nothing, RenewRequest
 from gearshift.web.errors import not_found
 from gearshift.web.operations import Call
@@ -39,7 +39,7 @@ async def renew(admin: Admin, call: Call[NoQuery, RenewRequest]) -> OperatorLeas
     """The lease with its new expiry."""
     try:
         return admin.renew_lease(call.name, ttl_s=call.body.ttl)
-    except GearshiftError:  # its id is all that can be wrong: asking first would race with its expiry
+    except UnknownIdError:  # asking first would race with its expiry
         raise not_found(call.name, what="lease") from None
 
 
@@ -47,5 +47,5 @@ async def end(admin: Admin, call: Call[NoQuery, Nothing]) -> None:
     """Ends it; the variant may be unloaded from now on."""
     try:
         admin.end_lease(call.name)
-    except GearshiftError:  # as above
+    except UnknownIdError:
         raise not_found(call.name, what="lease") from None
