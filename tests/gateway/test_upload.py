@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gearshift.edge.asgi import ClientGoneError
 from gearshift.edge.errors import RefusedError
-from gearshift.gateway.presence import ClientGoneError
 from gearshift.gateway.upload import MEMORY_BYTES, Upload
 
 pytestmark = pytest.mark.anyio

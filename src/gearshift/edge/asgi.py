@@ -1,4 +1,4 @@
-"""The ASGI types and the two acts every face needs: read a header, send a whole answer."""
+"""The ASGI types and what every face needs: read a header, send a whole answer, notice that the client left."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ Header = tuple[bytes, bytes]
 Headers = Iterable[Header]
 
 
+class ClientGoneError(Exception):
+    """The client closed its connection; nobody is left to answer."""
+
+
 def header(headers: Headers, name: bytes) -> bytes | None:
     """The first value of a header; ``name`` in lower case, as ASGI servers give it."""
     for key, value in headers:
@@ -27,3 +31,9 @@ async def answer(send: Send, status: int, headers: list[Header], body: bytes) ->
     headers = [*headers, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def until_gone(receive: Receive) -> None:
+    """Returns when the client is gone; for a request whose body was read, or a websocket that was not accepted yet."""
+    while not (await receive())["type"].endswith(".disconnect"):
+        pass

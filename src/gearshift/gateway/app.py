@@ -15,7 +15,7 @@ from gearshift.domain.leasing import Broker
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
 from gearshift.edge import origin
-from gearshift.edge.asgi import Receive, Scope, Send, header
+from gearshift.edge.asgi import ClientGoneError, Receive, Scope, Send, header, until_gone
 from gearshift.edge.errors import RefusedError
 from gearshift.edge.gate import admit
 from gearshift.edge.keys import Client
@@ -30,7 +30,7 @@ from gearshift.gateway.models import model_card, model_list
 from gearshift.gateway.multipart import multipart_payload
 from gearshift.gateway.passthrough import PREFIX, locate
 from gearshift.gateway.payload import JsonPayload, Payload, RawPayload
-from gearshift.gateway.presence import ClientGoneError, Presence, until_gone
+from gearshift.gateway.presence import Presence
 from gearshift.gateway.relay import Relay
 from gearshift.gateway.reply import Reply
 from gearshift.gateway.stamps import Clock, Stamps

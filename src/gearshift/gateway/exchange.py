@@ -13,11 +13,11 @@ from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadF
 from gearshift.domain.leasing import Broker, Lease, Route, Ticket
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings, SideRule
-from gearshift.edge.asgi import Header, Headers
+from gearshift.edge.asgi import ClientGoneError, Header, Headers
 from gearshift.gateway.engine import EngineClient
 from gearshift.gateway.heartbeat import Heartbeat
 from gearshift.gateway.payload import Payload
-from gearshift.gateway.presence import ClientGoneError, Hold, Presence, Watch
+from gearshift.gateway.presence import Hold, Presence, Watch
 from gearshift.gateway.relay import Relay, engine_gone
 from gearshift.gateway.reply import Reply
 from gearshift.gateway.stamps import Clock, Stamps

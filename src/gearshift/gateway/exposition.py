@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 import aiohttp
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,14 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from gearshift.domain.launch import MetricNames
-from gearshift.domain.leasing import Broker, State, Upstream, VariantStatus
+from gearshift.domain.leasing import RESIDENT, Broker, State, Upstream, VariantStatus
 from gearshift.gateway.engine import EngineClient, request_headers
 from gearshift.gateway.tally import Histogram, Tally
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _SCRAPE_S: Final = 1.0
-_STATES: tuple[State, ...] = ("stopped", "loading", "ready", "sleeping", "draining", "stopping", "failed")
-_AWAKE: frozenset[State] = frozenset({"ready", "draining"})
+_STATES: tuple[State, ...] = get_args(State)
 _COUNTERS: Final = {
     "drafts": "Speculative verification steps",
     "draft_tokens": "Tokens drafted",
@@ -42,7 +41,7 @@ _GAUGES: Final = {
 }
 
 # neutral name -> position label ("" without one) -> value
-Figures = Mapping[str, Mapping[str, float]]
+EngineFigures = Mapping[str, Mapping[str, float]]
 
 
 async def exposition(tally: Tally, broker: Broker, engines: EngineClient) -> bytes:
@@ -57,7 +56,7 @@ async def exposition(tally: Tally, broker: Broker, engines: EngineClient) -> byt
 class _Page(Collector):
     """Everything known at one moment; made for one answer."""
 
-    def __init__(self, tally: Tally, statuses: Sequence[VariantStatus], scraped: Mapping[str, Figures]) -> None:
+    def __init__(self, tally: Tally, statuses: Sequence[VariantStatus], scraped: Mapping[str, EngineFigures]) -> None:
         self._tally = tally
         self._statuses = statuses
         self._scraped = scraped
@@ -111,7 +110,7 @@ def _states(statuses: Sequence[VariantStatus]) -> Iterator[Metric]:
     yield from (in_flight, queued, state)
 
 
-def _engine_figures(scraped: Mapping[str, Figures]) -> Iterator[Metric]:
+def _engine_figures(scraped: Mapping[str, EngineFigures]) -> Iterator[Metric]:
     for key, text in {**_COUNTERS, **_GAUGES}.items():
         labels = ["variant", "position"] if key == "accepted_per_position" else ["variant"]
         kind = CounterMetricFamily if key in _COUNTERS else GaugeMetricFamily
@@ -122,15 +121,17 @@ def _engine_figures(scraped: Mapping[str, Figures]) -> Iterator[Metric]:
         yield family
 
 
-async def _scrape_all(statuses: Sequence[VariantStatus], broker: Broker, engines: EngineClient) -> dict[str, Figures]:
-    awake = [status.variant for status in statuses if status.state in _AWAKE]
+async def _scrape_all(
+    statuses: Sequence[VariantStatus], broker: Broker, engines: EngineClient
+) -> dict[str, EngineFigures]:
+    awake = [status.variant for status in statuses if status.state in RESIDENT]
     found = [(variant, upstream) for variant in awake if (upstream := broker.peek(variant)) is not None]
     async with asyncio.TaskGroup() as group:
         tasks = {variant: group.create_task(_scrape(upstream, engines)) for variant, upstream in found}
     return {variant: task.result() for variant, task in tasks.items()}
 
 
-async def _scrape(upstream: Upstream, engines: EngineClient) -> Figures:
+async def _scrape(upstream: Upstream, engines: EngineClient) -> EngineFigures:
     """One engine's figures; an engine that does not answer in time has none to tell."""
     if upstream.metrics_path is None:
         return {}
@@ -146,7 +147,7 @@ async def _scrape(upstream: Upstream, engines: EngineClient) -> Figures:
         return {}
 
 
-def neutral_figures(text: str, names: MetricNames) -> Figures:
+def neutral_figures(text: str, names: MetricNames) -> EngineFigures:
     """An engine's page reduced to the neutral names, summed over its other labels (engines of one server, models)."""
     wanted = {name: key for key in (*_COUNTERS, *_GAUGES) if (name := getattr(names, key)) is not None}
     figures: dict[str, dict[str, float]] = {}

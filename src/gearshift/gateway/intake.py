@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 from gearshift.domain.units import format_bytes
-from gearshift.edge.asgi import Headers, Receive, header
+from gearshift.edge.asgi import ClientGoneError, Headers, Receive, header
 from gearshift.edge.errors import RefusedError
-from gearshift.gateway.presence import ClientGoneError
 
 
 def check_encoding(headers: Headers) -> None:

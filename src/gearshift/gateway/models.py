@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gearshift.domain.leasing import Broker, State, VariantStatus
+from gearshift.domain.leasing import RESIDENT, Broker, VariantStatus
 from gearshift.domain.settings import Model, Settings
 from gearshift.domain.variant import Variant
 
 _EPOCH = "1970-01-01T00:00:00Z"  # Anthropic's list wants a date; when a model was made is not known here
-_RESIDENT: frozenset[State] = frozenset({"ready", "draining"})
 
 
 def model_list(settings: Settings, statuses: Sequence[VariantStatus]) -> dict[str, object]:
@@ -37,7 +36,7 @@ def _cards(model: Model, statuses: Mapping[str, VariantStatus]) -> list[dict[str
 def _stands_for(model: Model, statuses: Mapping[str, VariantStatus]) -> Variant:
     """The variant whose figures the model's own card shows: the routed one, else a resident one, else the first."""
     named = [variant for variant in model.variants if variant.name == model.route]
-    resident = [v for v in model.variants if v.id in statuses and statuses[v.id].state in _RESIDENT]
+    resident = [v for v in model.variants if v.id in statuses and statuses[v.id].state in RESIDENT]
     return [*named, *resident, *model.variants][0]
 
 

@@ -13,22 +13,11 @@ from typing import Self
 
 from gearshift.domain.errors import InterruptedLeaseError
 from gearshift.domain.leasing import Lease
-from gearshift.edge.asgi import Receive
+from gearshift.edge.asgi import ClientGoneError
 from gearshift.gateway.reply import Reply
-
-
-class ClientGoneError(Exception):
-    """The client closed its connection; nobody is left to answer."""
-
 
 Watch = Callable[[], Awaitable[None]]
 """Returns when the client is gone; what it raises (a body grown too large) ends the request."""
-
-
-async def until_gone(receive: Receive) -> None:
-    """The watch of a request whose body was read already, or of a websocket that was not accepted yet."""
-    while not (await receive())["type"].endswith(".disconnect"):
-        pass
 
 
 class _Interruption:

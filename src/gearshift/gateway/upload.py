@@ -13,10 +13,9 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
-from gearshift.edge.asgi import Headers, Receive, header
+from gearshift.edge.asgi import ClientGoneError, Headers, Receive, header, until_gone
 from gearshift.edge.errors import RefusedError
 from gearshift.gateway.intake import check_encoding, check_length, too_large
-from gearshift.gateway.presence import ClientGoneError
 
 MEMORY_BYTES: Final = 1024**2
 _PIECE: Final = 128 * 1024
@@ -81,8 +80,7 @@ class Upload:
                 await self.take()
         except ClientGoneError:
             return
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await until_gone(self._receive)
 
     async def read(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """The bytes of a span, each as soon as it is here; ``end`` None reads to the end of the body."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -17,15 +17,17 @@ import gearshift
 from gearshift.domain.admin import Admin
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.settings import Settings
-from gearshift.web.errors import RefusedError, error_response
+from gearshift.edge.asgi import ClientGoneError
+from gearshift.edge.errors import RefusedError
+from gearshift.web.errors import error_response
 from gearshift.web.guard import Guard
 from gearshift.web.openapi import describe
 from gearshift.web.operations import Operation
-from gearshift.web.streams import ClientGoneError
 from gearshift.web.table import PREFIX, TABLE
 
 CLIENT_CLOSED = 499  # nginx's number for an answer that nobody waited for; it reaches the log only
-_log = logging.getLogger(__name__)
+
+log = structlog.get_logger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -84,7 +86,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    log.error("admin request failed", method=request.method, path=request.url.path, exc_info=error)
     message = f"internal error: {type(error).__name__}; the server's log has the details"
     return error_response(RefusedError(500, "internal_error", message))
 

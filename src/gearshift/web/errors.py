@@ -36,6 +36,3 @@ def error_response(error: GearshiftError) -> Response:
     response = Response(body, status, {"Cache-Control": "no-store"})
     response.raw_headers.extend(headers)
     return response
-
-
-__all__ = ["RefusedError", "broken_config", "error_response", "invalid", "not_found"]

@@ -37,6 +37,8 @@ _MEANING = {
     429: "The variant's queue is full; see Retry-After", 503: "It could not be loaded or stopped, or we are stopping",
 }  # fmt: skip
 
+Schemas = dict[tuple[str, str], dict[str, Any]]  # by the operation's summary and the schema's mode
+
 
 def describe(table: Sequence[Operation[Any, Any]], *, prefix: str, version: str, remote: bool) -> dict[str, Any]:
     """The whole description; ``remote`` adds the operator's key and the errors that come with it."""
@@ -54,9 +56,6 @@ def describe(table: Sequence[Operation[Any, Any]], *, prefix: str, version: str,
         "components": {"schemas": {"Error": _ERROR_SCHEMA, **components}, "securitySchemes": security},
         "security": [{"operatorKey": []}] if remote else [],
     }
-
-
-Schemas = dict[tuple[str, str], dict[str, Any]]
 
 
 def _schemas(table: Sequence[Operation[Any, Any]]) -> tuple[Schemas, dict[str, Any]]:

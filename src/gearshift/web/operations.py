@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gearshift.domain.admin import Admin
-from gearshift.web.bodies import Body, NoQuery, Nothing, Query
-from gearshift.web.errors import RefusedError, invalid
+from gearshift.edge.errors import RefusedError
+from gearshift.web.bodies import Body, Query
+from gearshift.web.errors import invalid
 
 BODY_LIMIT = 1024**2  # admin bodies are small; the gateway's own limit is for prompts and images
 
@@ -90,6 +91,3 @@ async def _limited_body(request: Request) -> bytes:
         if len(chunks) > BODY_LIMIT:
             raise RefusedError(413, "body_too_large", f"the body is larger than {BODY_LIMIT} bytes", param="body")
     return bytes(chunks)
-
-
-__all__ = ["Call", "NoQuery", "Nothing", "Operation"]

@@ -6,10 +6,13 @@ from starlette.responses import Response
 
 from gearshift.domain.admin import Admin, ReloadReport, ServerStatus
 from gearshift.domain.errors import ConfigError
+from gearshift.edge.errors import RefusedError
 from gearshift.web.bodies import EventQuery, NoQuery, Nothing
-from gearshift.web.errors import RefusedError, broken_config
+from gearshift.web.errors import broken_config
 from gearshift.web.operations import Call
 from gearshift.web.streams import EVENT_STREAM, event_stream, streaming
+
+_LONGEST_ID = 18  # digits; keeps int() from being handed a novel
 
 
 async def status(admin: Admin, _: Call[NoQuery, Nothing]) -> ServerStatus:
@@ -28,9 +31,6 @@ async def reload(admin: Admin, _: Call[NoQuery, Nothing]) -> ReloadReport:
 async def events(admin: Admin, call: Call[EventQuery, Nothing]) -> Response:
     """Server-sent events; resumes behind Last-Event-ID."""
     return streaming(event_stream(admin, _resume_point(call)), EVENT_STREAM)
-
-
-_LONGEST_ID = 18  # digits; keeps int() from being handed a novel
 
 
 def _resume_point(call: Call[EventQuery, Nothing]) -> int | None:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from gearshift.domain.admin import Admin, OperatorLease, ServerEvent
+from gearshift.edge.asgi import ClientGoneError, until_gone
 
 KEEPALIVE_S = 15.0  # below the idle limits of common reverse proxies (nginx 60 s, Cloudflare 100 s)
 LEASE_CHECK_S = 0.5
@@ -23,14 +24,10 @@ _EVENT: TypeAdapter[ServerEvent] = TypeAdapter(ServerEvent)
 _LEASE: TypeAdapter[OperatorLease] = TypeAdapter(OperatorLease)
 
 
-class ClientGoneError(Exception):
-    """The client left while its answer was being made; there is nobody to tell."""
-
-
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``, cancelled as soon as the client goes away. Raises ClientGoneError then."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request))
+    gone = asyncio.ensure_future(until_gone(request.receive))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -38,11 +35,6 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
         raise ClientGoneError
     finally:
         await _cancelled(task, gone)
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
