@@ -93,7 +93,7 @@ async def test_speculation_finds_its_break_even() -> None:
         for name, script in (("off", off), ("mtp 1", on)):
             server = await stack.enter_async_context(serve(script))
             rigs[name] = await stack.enter_async_context(Rig(server.url, limits=PATIENT))
-        plan = speculation.plan(base, ["off", "mtp 1"], [1, 8], [64])
+        plan = speculation.plan([replace(base, setting=name) for name in rigs], [1, 8], [64])
         result = await Runner(rigs["off"], arms=rigs).run(plan, speculation.conclude)
     (found,) = speculation.break_evens(result.cells)
     assert found.concurrency is not None

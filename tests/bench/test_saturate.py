@@ -22,7 +22,7 @@ async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
     base = CellPlan("", depth=48, output=5, requests=24, trials=1)
     patient = Limits(decode_share=1000.0, ttft_share=1000.0, cpu=2.0)
     async with serve(script) as server, Rig(server.url, limits=patient) as rig:
-        result = await saturate.run(Runner(rig), base, saturate.Limits(ttft_s=0.3), first_rate=20.0, factor=25.0)
+        result = await saturate.run(Runner(rig), base, saturate.Goal(ttft_s=0.3), first_rate=20.0, factor=25.0)
     assert [cell.plan.rate for cell in result.cells] == [20.0, 500.0]
     assert result.outcome.advice[0].startswith("holds 20 requests/s")
 
@@ -32,10 +32,10 @@ def sample(ttft_s: float, *, late_s: float = 0.0) -> Sample:
 
 
 def test_waiting_to_be_sent_counts_against_the_limit() -> None:
-    limits = saturate.Limits(ttft_s=0.5)
-    assert limits.met_by(sample(0.4))
-    assert not limits.met_by(sample(0.4, late_s=0.2))
-    assert not limits.met_by(Sample(0.0, 1.0, 500, error="HTTP 500"))
+    goal = saturate.Goal(ttft_s=0.5)
+    assert goal.met_by(sample(0.4))
+    assert not goal.met_by(sample(0.4, late_s=0.2))
+    assert not goal.met_by(Sample(0.0, 1.0, 500, error="HTTP 500"))
 
 
 @given(st.integers(1, 500), st.data())

@@ -1,4 +1,4 @@
-"""How much traffic can it take? An open loop at rising rates, and the goodput under limits of latency."""
+"""How much traffic can it take? An open loop at rising rates, and the goodput under a goal of latency."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GOOD_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Goal:
     """What makes a request a good one; from its planned time, so that waiting to be sent counts."""
 
     ttft_s: float
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """One rate: what was offered and the share that met the limits, with its 95 % interval by Wilson's method."""
+    """One rate: what was offered and the share that met the goal, with its 95 % interval by Wilson's method."""
 
     rate: float
     share: float
@@ -44,7 +44,7 @@ class Goodput:
 
 
 async def run(
-    runner: Runner, base: CellPlan, limits: Limits, *, first_rate: float, factor: float = 1.5, most: int = 10
+    runner: Runner, base: CellPlan, goal: Goal, *, first_rate: float, factor: float = 1.5, most: int = 10
 ) -> ExperimentResult:
     """Raise the rate by ``factor`` until too few requests are good, at most ``most`` times.
 
@@ -58,30 +58,30 @@ async def run(
         for index, cell in enumerate(cells):
             runner.report(index, plan, cell)
             runner.add(await runner.rig.cell(cell))
-            if not goodput(runner.done[-1], limits).holds:
+            if not goodput(runner.done[-1], goal).holds:
                 return
 
-    return await runner.keep(plan, work, lambda done: conclude(done, limits))
+    return await runner.keep(plan, work, lambda done: conclude(done, goal))
 
 
-def goodput(cell: CellResult, limits: Limits) -> Goodput:
-    """The share of a cell's requests that met the limits; a failed request did not."""
+def goodput(cell: CellResult, goal: Goal) -> Goodput:
+    """The share of a cell's requests that met the goal; a failed request did not."""
     samples = [sample for trial in cell.trials for sample in trial.samples]
-    good = sum(limits.met_by(sample) for sample in samples)
+    good = sum(goal.met_by(sample) for sample in samples)
     low, high = wilson(good, len(samples))
     return Goodput(cell.plan.rate or 0.0, good / len(samples), low, high)
 
 
-def conclude(cells: Sequence[CellResult], limits: Limits) -> Outcome:
+def conclude(cells: Sequence[CellResult], goal: Goal) -> Outcome:
     """The highest rate that held."""
-    found = [goodput(cell, limits) for cell in cells]
+    found = [goodput(cell, goal) for cell in cells]
     held = [item for item in found if item.holds]
     if not held:
-        words = f"even {found[0].rate:.3g} requests/s met the limits only {found[0].share:.0%} of the time: start lower"
+        words = f"even {found[0].rate:.3g} requests/s met the goal only {found[0].share:.0%} of the time: start lower"
     elif len(held) == len(found):
         words = f"{held[-1].rate:.3g} requests/s still held: raise the rate"
     else:
-        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} within the limits)"
+        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} within the goal)"
     rows = [{"rate": item.rate, "share": item.share, "low": item.low, "high": item.high} for item in found]
     return Outcome(advice=(words,), findings={"goodput": rows})
 

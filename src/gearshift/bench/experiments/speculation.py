@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
@@ -40,27 +40,15 @@ class BreakEven:
     gains: tuple[Gain, ...]
 
 
-def plan(
-    base: CellPlan,
-    settings: Mapping[str, CellPlan | None] | Sequence[str],
-    levels: Sequence[int],
-    depths: Sequence[int],
-) -> ExperimentPlan:
+def plan(settings: Sequence[CellPlan], levels: Sequence[int], depths: Sequence[int]) -> ExperimentPlan:
     """A cell for each setting, depth and level; settings outermost, because changing one restarts an engine.
 
-    ``settings`` names them; as a mapping it also gives the base plan of each (its model or extra keys).
+    ``settings`` are base plans told apart by their ``setting``, one of them `OFF`; a setting's model or extra keys say
+    how it is asked for.
     """
-    bases = settings if isinstance(settings, Mapping) else dict.fromkeys(settings)
     cells = [
-        replace(
-            own or base,
-            experiment="speculation",
-            setting=name,
-            depth=depth,
-            concurrency=level,
-            requests=max((own or base).requests, level),
-        )
-        for (name, own), depth, level in product(bases.items(), depths, sorted(set(levels)))
+        replace(base, experiment="speculation", depth=depth, concurrency=level, requests=max(base.requests, level))
+        for base, depth, level in product(settings, depths, sorted(set(levels)))
     ]
     return ExperimentPlan("speculation", tuple(cells))
 
