@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gearshift.domain.records import RequestRecord, Sink, SwapRecord
 from gearshift.store import Retention, WriterSink, open_store
@@ -127,40 +128,40 @@ def test_a_full_queue_drops_and_counts_instead_of_blocking(database: Path, locke
     assert health.written + health.dropped == 1000
 
 
-def test_a_corrupt_database_is_reported_once_and_serving_goes_on(
-    database: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def _dropped(sink: WriterSink, count: int) -> bool:
+    return sink.health.dropped == count
+
+
+def test_a_corrupt_database_is_reported_once_and_serving_goes_on(database: Path) -> None:
     database.parent.mkdir()
     database.write_bytes(b"this is no database" * 1000)
-    sink = WriterSink(database, Retention(), capacity=10, retry_s=0.01)
+    with capture_logs() as told:
+        sink = WriterSink(database, Retention(), capacity=10, retry_s=0.01)
+        for sent in range(1, 4):
+            sink.request(REQUEST)
+            until(partial(_dropped, sink, sent))
+        assert sink.health.failure is not None
+        assert "not a database" in sink.health.failure
+        sink.close()
+    assert [line["log_level"] for line in told] == ["warning"]
+    assert str(database) in told[0]["cause"]
 
-    for sent in range(1, 4):
-        sink.request(REQUEST)
-        until(lambda sent=sent: sink.health.dropped == sent)  # type: ignore[misc]  # mypy cannot infer a default's type
 
-    assert sink.health.failure is not None
-    assert "not a database" in sink.health.failure
-    sink.close()
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert str(database) in caplog.text
-
-
-def test_a_folder_that_cannot_be_made_is_reported_and_writing_recovers_once_it_can(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_and_writing_recovers_once_it_can(tmp_path: Path) -> None:
     blocker = tmp_path / "state"
     blocker.write_text("a file where the folder should be")
-    sink = WriterSink(blocker / "gearshift.db", Retention(), capacity=10, retry_s=0.01)
-    sink.request(REQUEST)
-    until(lambda: sink.health.failure is not None)
+    with capture_logs() as told:
+        sink = WriterSink(blocker / "gearshift.db", Retention(), capacity=10, retry_s=0.01)
+        sink.request(REQUEST)
+        until(lambda: sink.health.failure is not None)
 
-    blocker.unlink()
-    sink.request(replace(REQUEST, id="r2"))
-    until(lambda: sink.health.written == 1)
+        blocker.unlink()
+        sink.request(replace(REQUEST, id="r2"))
+        until(lambda: sink.health.written == 1)
+        assert sink.close().failure is None
 
-    assert sink.close().failure is None
     assert [record.id for record in open_store(blocker / "gearshift.db").requests()] == ["r2"]
-    assert "recorded again; 1 were lost" in caplog.text
+    assert told[-1] == {"event": "requests are recorded again", "log_level": "warning", "lost": 1}
 
 
 def test_a_full_disk_loses_the_batch_and_not_the_database(database: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -10,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Full, Queue
 
+import structlog
+
 from gearshift.domain.records import RequestRecord, SwapRecord
 from gearshift.store.database import connect, transaction
 from gearshift.store.traffic import insert_requests, insert_swaps, keep_newest
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
+
 _BATCH = 512
 _RETRY_S = 5.0  # a broken database is tried again this often; records in between are counted as dropped
 
@@ -125,7 +127,7 @@ class WriterSink:
         """Count, say so once, and start over with a fresh connection after a pause (none when closing)."""
         self._lost += lost
         if self._failure is None:
-            _log.warning("requests are not recorded: %s (serving goes on; writing is tried again)", error)
+            log.warning("requests are not recorded; serving goes on, writing is tried again", cause=str(error))
         self._failure = str(error)
         if self._connection is not None:
             self._connection.close()
@@ -134,5 +136,5 @@ class WriterSink:
 
     def _recovered(self) -> None:
         if self._failure is not None:
-            _log.warning("requests are recorded again; %d were lost", self._lost + self._refused)
+            log.warning("requests are recorded again", lost=self._lost + self._refused)
             self._failure = None
