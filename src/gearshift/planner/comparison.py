@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from gearshift.domain.device import CPU_DEVICE
 from gearshift.domain.startup import DeviceBuffer, StartFigures
 from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import PagedKv, Plan, SlotKv
 
-_LINE_OF_BUFFER = {  # kind and context of a log's buffer to the ledger's line
+_LINES_OF_SLOTS = {  # kind and context of llama.cpp's buffer to the ledger's line
     ("kv", "target"): "kv cache",
     ("kv", "draft"): "draft kv cache",
     ("state", "target"): "recurrent state",
     ("compute", "target"): "compute",
     ("compute", "draft"): "draft compute",
 }
+_LINES_OF_PAGES = {  # the same of vLLM, whose pool is no finding: it was pinned, or it is what the others leave
+    ("weights", "target"): "weights",
+    ("compute", "target"): "peak activation",
+    ("graph", "target"): "cuda graphs",
+}
+_NUMBERED = re.compile(r"[A-Za-z ]+(\d+)")  # CUDA1, rank 1: the engine counts the devices it was given
+_ALL = "Meta()"  # llama.cpp's tensor split names one share for every card
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +57,16 @@ def differences(planned: Plan, figures: StartFigures) -> tuple[Difference, ...]:
 def calibration_of(planned: Plan, figures: StartFigures) -> Calibration:
     """What the next plan of the same variant should take from this log instead of modelling it.
 
-    Lines are kept where the plan has one device, so that a log's own device names need no matching.
+    The engine numbers its devices in the order in which they were planned; a buffer on another one is left out.
     """
     block, per_block = _block_figures(planned.kv, figures)
-    if len(planned.ledger) != 1:
-        return Calibration(block_size=block, bytes_per_block=per_block)
-    lines: dict[str, int] = {}
+    lines: dict[str, dict[str, int]] = {}
     for buffer in figures.buffers:
         name = _line_name(planned, buffer)
-        if name is not None:
-            lines[name] = lines.get(name, 0) + buffer.bytes
-    if figures.graph_bytes is not None:
-        lines["cuda graphs"] = max(figures.graph_bytes, 0)  # the engine's estimate can be negative
-    return Calibration(lines={planned.ledger[0].device: lines}, block_size=block, bytes_per_block=per_block)
+        for device in _devices(planned, buffer) if name else ():
+            held = lines.setdefault(device, {})
+            held[str(name)] = held.get(str(name), 0) + max(buffer.bytes, 0)  # a graph estimate can be negative
+    return Calibration(lines=lines, block_size=block, bytes_per_block=per_block)
 
 
 def _cache_figures(kv: PagedKv | SlotKv | None, figures: StartFigures) -> dict[str, tuple[float | None, float | None]]:
@@ -94,7 +100,23 @@ def _block_figures(kv: PagedKv | SlotKv | None, figures: StartFigures) -> tuple[
 
 
 def _line_name(planned: Plan, buffer: DeviceBuffer) -> str | None:
-    on_cpu = planned.ledger[0].device == "cpu"
-    if buffer.host and not on_cpu:
+    if buffer.host and not _on_cpu(planned):
         return None
-    return _LINE_OF_BUFFER.get((buffer.kind, buffer.context))
+    if not isinstance(planned.kv, PagedKv):
+        return _LINES_OF_SLOTS.get((buffer.kind, buffer.context))
+    name = _LINES_OF_PAGES.get((buffer.kind, buffer.context))
+    with_drafter = name == "weights" and _line_total(planned, "draft weights") is not None
+    return None if with_drafter else name  # vLLM's figure would hold both
+
+
+def _devices(planned: Plan, buffer: DeviceBuffer) -> tuple[str, ...]:
+    """The planned devices that a log's device means."""
+    devices = tuple(ledger.device for ledger in planned.ledger)
+    if len(devices) <= 1 or buffer.device == _ALL:
+        return devices
+    match = _NUMBERED.fullmatch(buffer.device)
+    return devices[int(match[1]) :][:1] if match else ()
+
+
+def _on_cpu(planned: Plan) -> bool:
+    return any(ledger.device == CPU_DEVICE for ledger in planned.ledger)

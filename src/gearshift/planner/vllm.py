@@ -34,13 +34,13 @@ _OUTSIDE_SHARE = frozenset({"cuda context", "cuda graphs", "server processes"})
 def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
     """Plan one vLLM server over ``request.devices`` as tensor-parallel ranks. Never raises for a bad fit."""
     start = resolve(request, facts)
-    fixed = _fixed_lines(start)
+    fixed = tuple(_measured(request, device, _fixed_lines(start)) for device in request.devices)
     pool = request.kv_bytes if request.kv_bytes is not None else _remaining_pool(start, fixed)
     longest = max(start.context, facts.context_train or 0)
     figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
     doubt = _pool_doubt(start.accepted_pool, pool, _pool_error(request, fixed))
     reasons = refusals(start, replace(figures, blocks=None), None) if doubt else refusals(start, figures, pool)
-    ledgers = tuple(_ledger(request, device, fixed, pool) for device in request.devices)
+    ledgers = tuple(_with_pool(request, ledger, pool) for ledger in fixed)
     complete = facts.weights_known and pool is not None and not request.draft_unknown
     answer = verdict(ledgers, reasons, complete=complete)
     return Plan(
@@ -125,22 +125,33 @@ def _activation(start: VllmStart) -> Line:
     return Line("peak activation", _ACTIVATION[0] + rows, "modelled", _ACTIVATION[1] + rows // 2)
 
 
-def _remaining_pool(start: VllmStart, fixed: tuple[Line, ...]) -> int | None:
-    """What the engine gives the pool by itself: its share of the card less everything else; None if not knowable."""
-    request = start.request
-    totals = [device.total_bytes for device in request.devices]
-    known = [total for total in totals if total is not None]
-    if not start.facts.weights_known or not known or len(known) < len(totals):
+def _measured(request: PlanRequest, device: PlannedDevice, lines: tuple[Line, ...]) -> DeviceLedger:
+    """One rank without its pool; what an earlier start's log says replaces what is modelled."""
+    ledger = DeviceLedger(device.id, device.total_bytes, lines)
+    measured = request.calibration.lines.get(device.id) if request.calibration else None
+    return calibrated(ledger, measured) if measured else ledger
+
+
+def _remaining_pool(start: VllmStart, ranks: tuple[DeviceLedger, ...]) -> int | None:
+    """What the engine gives the pool by itself: the least that a rank's share leaves; None if not knowable."""
+    if not start.facts.weights_known or not ranks:
         return None
-    counted = sum(line.bytes for line in fixed if line.name not in _OUTSIDE_SHARE)
-    return max(math.ceil(min(known) * start.memory_share) - counted, 0)
+    left = []
+    for rank in ranks:
+        if rank.total_bytes is None:
+            return None
+        counted = sum(line.bytes for line in rank.lines if line.name not in _OUTSIDE_SHARE)
+        left.append(math.ceil(rank.total_bytes * start.memory_share) - counted)
+    return max(min(left), 0)
 
 
-def _pool_error(request: PlanRequest, fixed: tuple[Line, ...]) -> int:
+def _pool_error(request: PlanRequest, ranks: tuple[DeviceLedger, ...]) -> int:
     """How far a pool that takes what the share leaves may be off: by the error of all that is counted before it."""
     if request.kv_bytes is not None:
         return 0
-    return sum(line.error_bytes for line in fixed if line.name not in _OUTSIDE_SHARE)
+    return max(
+        (sum(line.error_bytes for line in rank.lines if line.name not in _OUTSIDE_SHARE) for rank in ranks), default=0
+    )
 
 
 def _pool_doubt(needed: int, pool: int | None, error: int) -> str | None:
@@ -153,15 +164,12 @@ def _pool_doubt(needed: int, pool: int | None, error: int) -> str | None:
     )
 
 
-def _ledger(request: PlanRequest, device: PlannedDevice, fixed: tuple[Line, ...], pool: int | None) -> DeviceLedger:
-    lines = fixed
-    if pool is not None:
-        pinned = request.kv_bytes is not None
-        kept = fixed if pinned else tuple(_settled(line) for line in fixed)
-        lines = (*kept, Line(_POOL, pool, "exact" if pinned else "modelled"))
-    ledger = DeviceLedger(device.id, device.total_bytes, lines)
-    measured = request.calibration.lines.get(device.id) if request.calibration else None
-    return calibrated(ledger, measured) if measured else ledger
+def _with_pool(request: PlanRequest, rank: DeviceLedger, pool: int | None) -> DeviceLedger:
+    if pool is None:
+        return rank
+    pinned = request.kv_bytes is not None
+    lines = rank.lines if pinned else tuple(_settled(line) for line in rank.lines)
+    return replace(rank, lines=(*lines, Line(_POOL, pool, "exact" if pinned else "modelled")))
 
 
 def _settled(line: Line) -> Line:
