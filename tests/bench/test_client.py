@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -142,3 +143,28 @@ def test_a_url_is_taken_with_or_without_v1(url: str) -> None:
 def test_token_ids_need_the_completions_dialect() -> None:
     with pytest.raises(ValueError, match="takes text"):
         Ask("m", 4, "chat").call([1, 2, 3])
+
+
+async def test_a_kept_connection_that_the_server_closed_meanwhile_costs_nothing() -> None:
+    """The server answers, keeps the connection, and closes it at the first byte of the next request."""
+    answered = 0
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal answered
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        await reader.readexactly(length)
+        event = b'data: {"choices": [{"text": "x"}]}\n\ndata: [DONE]\n\n'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(event), event))
+        answered += 1
+        await reader.read(1)
+        writer.close()
+
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, Client(url) as client:
+        call = Ask("m", 1, "completions").call("x")
+        samples = [await client.send(call, epoch=time.perf_counter()) for _ in range(3)]
+    assert [sample.error for sample in samples] == [None, None, None]
+    assert answered == 3

@@ -220,6 +220,22 @@ async def test_an_interrupted_comparison_keeps_its_whole_pairs(measurements: Mea
     assert [len(cell.trials) for cell in runner.done] == [2, 2]
 
 
+async def test_a_store_that_fails_half_way_costs_the_record_and_not_the_measurement(tmp_path: Path) -> None:
+    database = tmp_path / "gearshift.db"
+    measurements = open_store(database).measurements
+
+    def spoil(progress: Progress) -> None:
+        if progress.done == 1:
+            database.write_bytes(b"no database any more" * 500)
+
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        runner = Runner(rig, measurements=measurements, progress=spoil)
+        result = await runner.run(concurrency.plan(BASE, [1, 2]), concurrency.conclude)
+    assert len(result.cells) == 2
+    assert not result.interrupted
+    assert result.outcome.advice[-1].startswith("not everything is stored")
+
+
 async def test_progress_tells_the_time_left_once_a_cell_is_done() -> None:
     seen: list[Progress] = []
     async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:

@@ -22,6 +22,7 @@ _REFUSALS = {
     403: "the key is not allowed here",
     503: "the server is still loading: try again when it is ready",
 }
+_AT_ONCE_S = 1.0
 _CONTROL_S = 30.0  # deadline of a control call such as /metrics
 
 
@@ -42,7 +43,8 @@ class _Attempt:
 
     @property
     def never_arrived(self) -> bool:
-        return self.lost and self.status is None
+        """Lost at once and without an answer; an engine that dies over a prompt takes longer."""
+        return self.lost and self.status is None and self.ended - self.sent < _AT_ONCE_S
 
 
 class Client:

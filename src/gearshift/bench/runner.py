@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from gearshift import __version__
@@ -14,7 +14,7 @@ from gearshift.bench.outcome import ExperimentResult, Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
 from gearshift.bench.records import from_record, identity, to_record
 from gearshift.bench.rig import Rig
-from gearshift.store import ExperimentRecord, Measurements
+from gearshift.store import ExperimentRecord, Measurements, StoreError
 from gearshift.store.measurements import State
 
 Conclude = Callable[[Sequence[CellResult]], Outcome]
@@ -67,6 +67,7 @@ class Runner:
         self._campaign = campaign
         self._progress = progress
         self._experiment: int | None = None
+        self._unstored: str | None = None  # why the store failed during this experiment
         self._begun = 0.0  # time.monotonic
 
     def arm(self, setting: str) -> Rig:
@@ -93,6 +94,7 @@ class Runner:
     ) -> ExperimentResult:
         """Run ``work``, which adds its cells by `add`, with the experiment's beginning and end on record."""
         self.done = []
+        self._unstored = None
         self._begun = time.monotonic()
         self._begin(plan)
         state: State = "failed"
@@ -105,20 +107,27 @@ class Runner:
         finally:
             result = self.result(plan, conclude, interrupted=state != "done")
             self._end(state, result.outcome)
+        if self._unstored is not None:
+            result = self.result(plan, conclude, interrupted=False)
         self.report(len(plan.cells), plan, None)
         return result
 
     def result(self, plan: ExperimentPlan, conclude: Conclude, *, interrupted: bool) -> ExperimentResult:
         """The experiment as far as it got."""
         outcome = conclude(self.done) if self.done else Outcome()
+        if self._unstored is not None:
+            outcome = replace(outcome, advice=(*outcome.advice, f"not everything is stored: {self._unstored}"))
         return ExperimentResult(plan.name, self.rig.target, tuple(self.done), outcome, interrupted)
 
     def add(self, result: CellResult) -> None:
-        """Keep a cell that is whole."""
+        """Keep a cell that is whole. A store that fails half-way costs the record, not the measurement."""
         self.done.append(result)
-        if self._measurements is not None and self._experiment is not None:
-            record = to_record(result, self.arm(result.plan.setting).target)
-            self._measurements.add_cell(self._experiment, record)
+        if self._measurements is None or self._experiment is None:
+            return
+        try:
+            self._measurements.add_cell(self._experiment, to_record(result, self.arm(result.plan.setting).target))
+        except StoreError as error:
+            self._unstored = error.message
 
     def report(self, done: int, plan: ExperimentPlan, cell: CellPlan | None) -> None:
         """Tell where the run stands; time left by the tokens still to move."""
@@ -159,7 +168,11 @@ class Runner:
         self._experiment = self._measurements.begin_experiment(record)
 
     def _end(self, state: State, outcome: Outcome) -> None:
-        if self._measurements is not None and self._experiment is not None:
+        if self._measurements is None or self._experiment is None:
+            return
+        try:
             self._measurements.end_experiment(
                 self._experiment, ended=time.time(), state=state, outcome=outcome.to_json()
             )
+        except StoreError as error:
+            self._unstored = error.message
