@@ -62,14 +62,14 @@ class PinnedTemplate:
     """The chat template in use. One that the model brings is pinned by its hash alone.
 
     ``file`` is where the variant's own lies. It is kept as a ``patch`` over the model's template where there is one,
-    whose hash is ``base_sha256``, else whole in ``text``.
+    whose hash is ``base_sha256``, else whole in ``text``; both line by line, so that the lock can be read.
     """
 
     sha256: str
     file: str | None = None
     base_sha256: str | None = None
-    patch: str | None = None
-    text: str | None = None
+    patch: tuple[str, ...] | None = None
+    text: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,5 +147,5 @@ def _kept(own: Template, base: Template | None, file: str) -> PinnedTemplate:
     """As a patch over the model's template where that is shorter than the whole text."""
     patch = make_patch(base.text, own.text) if base else None
     if base is None or patch is None or len(patch) >= len(own.text):
-        return PinnedTemplate(own.sha256, file, text=own.text)
-    return PinnedTemplate(own.sha256, file, base_sha256=base.sha256, patch=patch)
+        return PinnedTemplate(own.sha256, file, text=tuple(own.text.split("\n")))
+    return PinnedTemplate(own.sha256, file, base_sha256=base.sha256, patch=tuple(patch.split("\n")))

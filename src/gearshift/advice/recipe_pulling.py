@@ -111,7 +111,7 @@ def restore_template(recipe: Recipe, places: Places) -> Path | None:
     pinned = recipe.template
     if pinned is None or pinned.file is None or (places.root / pinned.file).exists():
         return None
-    text = pinned.text if pinned.text is not None else _patched(pinned, recipe, places)
+    text = "\n".join(pinned.text) if pinned.text is not None else _patched(pinned, recipe, places)
     if Template(text, pinned.file).sha256 != pinned.sha256:
         raise GearshiftError(f"the template of the lock is not the one it names: sha256 {pinned.sha256}")
     target = places.root / pinned.file
@@ -133,4 +133,4 @@ def _patched(pinned: PinnedTemplate, recipe: Recipe, places: Places) -> str:
             f"the patch is for the template sha256 {pinned.base_sha256}, the model brings {found}",
             hint="pull the locked files first",
         )
-    return apply_patch(base.text, pinned.patch)
+    return apply_patch(base.text, "\n".join(pinned.patch))

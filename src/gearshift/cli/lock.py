@@ -21,7 +21,8 @@ from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
 from gearshift.config import LoadedConfig, find_config, load_config
 from gearshift.domain.errors import GearshiftError, UnknownModelError
-from gearshift.domain.variant import Variant
+from gearshift.domain.launch import FlagMap
+from gearshift.domain.variant import EngineRef, Variant
 from gearshift.engines import packaged_flags
 from gearshift.hardware import open_memory
 from gearshift.toolchain import Toolchain
@@ -139,15 +140,22 @@ def _print_commands(session: Session, variants: Sequence[Variant], known: Lock) 
     """By the flags of the installed engines, else by the packaged tables."""
     toolchain = Toolchain(session.paths, session.env)
     on_gpu = any(device.index is not None for device in open_memory(session.env).devices())
+    shown = []
     for variant in variants:
-        try:
-            flags = toolchain.find(variant.engine).flags
-        except GearshiftError:
-            flags = None
-        flags = flags or packaged_flags(variant.engine.kind, variant.engine.version)
         recipe = known.recipes.get(variant.id)
         revision = pinned_revision(recipe) if recipe else None
-        session.output.write(shell_command(variant, flags, port=_PORT, on_gpu=on_gpu, revision=revision) + "\n")
+        flags = _flags(toolchain, variant.engine)
+        shown.append(shell_command(variant, flags, port=_PORT, on_gpu=on_gpu, revision=revision))
+    session.output.write("\n\n".join(shown))
+
+
+def _flags(toolchain: Toolchain, engine: EngineRef) -> FlagMap:
+    """Of the installed engine; the packaged table for one that is not here, or does not tell."""
+    try:
+        found = toolchain.find(engine).flags
+    except GearshiftError:
+        found = None
+    return found or packaged_flags(engine.kind, engine.version)
 
 
 def _deliver_export(session: Session, lock: Lock, output: Path | None) -> None:

@@ -69,6 +69,6 @@ class ByteProgress:
         self.done_bytes += count
         known = self.total_bytes > 0
         self.progress(
-            f"{self.doing} {name}" + (f" of {format_bytes(self.total_bytes)} in all" if known else ""),
+            f"{self.doing} {name}" + (f" ({format_bytes(self.total_bytes)} in all)" if known else ""),
             min(1.0, self.done_bytes / self.total_bytes) if known else None,
         )
