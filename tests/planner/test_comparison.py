@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gearshift.artifacts.facts import TensorGroup
-from gearshift.domain.startup import DeviceBuffer, StartFigures
+from gearshift.domain.startup import BufferKind, DeviceBuffer, StartFigures
 from gearshift.domain.variant import Speculation
 from gearshift.planner.calibration import Calibration
 from gearshift.planner.comparison import Difference, calibration_of, differences
@@ -85,7 +85,7 @@ CARD = PlanRequest("vllm", (PlannedDevice("GPU-a", 24 * GIB),), version="0.32.0"
 CARDS = replace(CARD, devices=(PlannedDevice("GPU-a", 24 * GIB), PlannedDevice("GPU-b", 24 * GIB)))
 
 
-def rank(number: int, kind: str, size: int) -> DeviceBuffer:
+def rank(number: int, kind: BufferKind, size: int) -> DeviceBuffer:
     return DeviceBuffer(f"rank {number}", kind, size)
 
 

@@ -23,6 +23,7 @@ from gearshift.config.fields import (
     Tokens,
     Wait,
 )
+from gearshift.domain.settings import Role
 from gearshift.domain.variant import EngineKind, ProbeKind
 
 
@@ -215,7 +216,7 @@ class ApiKeySection(Section):
     name: str = key(..., "Shown in logs and statistics.", min_length=1)
     key_env: str | None = key(None, "Environment variable that holds the secret.", min_length=1)
     key_file: str | None = key(None, "File that holds the secret.", min_length=1)
-    role: Literal["client", "operator"] = key("client", "An operator may also use the admin API from another machine.")
+    role: Role = key("client", "An operator may also use the admin API from another machine.")
 
 
 class GroupSection(Section):

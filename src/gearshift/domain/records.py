@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+Outcome = Literal["ok", "client_gone", "engine_died", "refused", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class RequestRecord:
     draft_tokens: int | None
     accepted_tokens: int | None
     events: int  # stream events forwarded
-    outcome: str  # "ok" | "client_gone" | "engine_died" | "refused" | "error"
+    outcome: Outcome
     client: str | None = None  # the key's name
 
 

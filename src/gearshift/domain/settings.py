@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from gearshift.domain.variant import EngineKind, EngineRef, Variant
+
+Role = Literal["client", "operator"]  # an operator may use the admin API remotely
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,7 @@ class ApiKey:
 
     name: str
     secret: str = field(repr=False)
-    role: str = "client"  # "client" | "operator": operators may use the admin API remotely
+    role: Role = "client"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from gearshift.domain.errors import Failure
+
+BufferKind = Literal["weights", "kv", "state", "compute", "graph", "output"]
+BufferContext = Literal["target", "draft", "vision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +16,10 @@ class DeviceBuffer:
     """One buffer the log named: what it is for, where it lies, its bytes."""
 
     device: str  # the engine's own name: "CUDA0", "Vulkan0", "CPU_Mapped", "rank 0"
-    kind: str  # "weights" | "kv" | "state" | "compute" | "graph" | "output" | "other"
+    kind: BufferKind
     bytes: int
-    context: str = "target"  # "target" | "draft"
-    host: bool = False
+    context: BufferContext = "target"
+    host: bool = False  # in host memory
 
 
 @dataclass(frozen=True, slots=True)

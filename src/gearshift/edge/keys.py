@@ -7,7 +7,7 @@ import binascii
 import hmac
 from dataclasses import dataclass
 
-from gearshift.domain.settings import Settings
+from gearshift.domain.settings import Role, Settings
 from gearshift.edge.asgi import Headers
 
 # The headers that carry a key; the gateway never forwards them to an engine.
@@ -19,7 +19,7 @@ class Client:
     """A caller let in: the key's name, or None where no keys are configured."""
 
     name: str | None
-    role: str = "client"
+    role: Role = "client"
 
 
 def authenticate(headers: Headers, settings: Settings) -> Client | None:

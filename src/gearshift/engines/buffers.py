@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gearshift.domain.startup import DeviceBuffer
+from gearshift.domain.startup import BufferContext, BufferKind, DeviceBuffer
 
-_ORDER = {"output": 0, "kv": 1, "state": 2, "compute": 3}  # inside a context
-_CONTEXTS = ("target", "draft")
+_ORDER: Mapping[BufferKind, int] = {"output": 0, "kv": 1, "state": 2, "compute": 3}  # inside a context
+_CONTEXTS: tuple[BufferContext, ...] = ("target", "draft")
 
 
 def on_host(device: str) -> bool:
@@ -42,7 +43,7 @@ class Buffers:
         entry = DeviceBuffer(device, "weights", count, host=on_host(device))
         return replace(self, entries=(*kept, entry), context=0, last=-1, pending=False)
 
-    def add(self, kind: str, device: str, count: int) -> Self:
+    def add(self, kind: BufferKind, device: str, count: int) -> Self:
         """A context's buffer; a line of an earlier kind than the last one shows that another context began."""
         order = _ORDER[kind]
         opened = self if order >= self.last else replace(self, context=self.context + 1)
@@ -50,12 +51,12 @@ class Buffers:
         entry = DeviceBuffer(device, kind, count, name, on_host(device))
         return replace(opened, entries=_placed(opened.entries, entry), last=order, pending=False)
 
-    def vision(self, kind: str, device: str, count: int) -> Self:
+    def vision(self, kind: BufferKind, device: str, count: int) -> Self:
         """A buffer of the multimodal projector, which belongs to neither context."""
         entry = DeviceBuffer(device, kind, count, "vision", on_host(device))
         return replace(self, entries=_placed(self.entries, entry))
 
-    def total(self, kind: str) -> int | None:
+    def total(self, kind: BufferKind) -> int | None:
         """Bytes of one kind over devices and contexts, or on the host where nothing else is named; None = no line."""
         named = [entry for entry in self.entries if entry.device]  # the projector's weights name no device
         devices = [entry for entry in named if not entry.host] or named

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gearshift.domain.startup import StartFigures, StartReport
+from gearshift.domain.startup import BufferKind, StartFigures, StartReport
 from gearshift.domain.units import MIB
 from gearshift.engines.buffers import Buffers
 from gearshift.engines.causes import explain
@@ -40,7 +40,7 @@ _NOTICES = (
     "will be overwritten by command line",
     "is not recommended",
 )
-_KINDS = {"output": "output", "KV": "kv", "RS": "state", "compute": "compute"}
+_KINDS: Mapping[str, BufferKind] = {"output": "output", "KV": "kv", "RS": "state", "compute": "compute"}
 
 
 @dataclass(frozen=True, slots=True)

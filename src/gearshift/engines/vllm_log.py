@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gearshift.domain.startup import DeviceBuffer, StartReport
+from gearshift.domain.startup import BufferKind, DeviceBuffer, StartReport
 from gearshift.domain.units import GIB
 from gearshift.engines.causes import explain
 from gearshift.engines.lines import COUNT, NUMBER, clean
@@ -179,7 +179,12 @@ def _pool_bytes(message: str) -> int | None:
 
 
 def _buffers(fold: VllmLog) -> VllmLog:
-    kinds = (("weights", fold.weights), ("kv", fold.pools), ("graph", fold.graphs), ("compute", fold.activations))
+    kinds: tuple[tuple[BufferKind, Mapping[str, int]], ...] = (
+        ("weights", fold.weights),
+        ("kv", fold.pools),
+        ("graph", fold.graphs),
+        ("compute", fold.activations),
+    )
     buffers = [DeviceBuffer(f"rank {rank}", kind, size) for kind, sizes in kinds for rank, size in sizes.items()]
     return fold.known(buffers=tuple(buffers))
 

@@ -11,7 +11,7 @@ import aiohttp
 
 from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadFailedError, NotResidentError
 from gearshift.domain.leasing import Broker, Lease, Route, Ticket
-from gearshift.domain.records import Sink
+from gearshift.domain.records import Outcome, Sink
 from gearshift.domain.settings import Settings, SideRule
 from gearshift.edge.asgi import ClientGoneError, Header, Headers
 from gearshift.gateway.engine import EngineClient
@@ -161,7 +161,7 @@ def _facts(lease: Lease) -> list[Header]:
     ]
 
 
-def _outcome(error: GearshiftError) -> str:
+def _outcome(error: GearshiftError) -> Outcome:
     if isinstance(error, InterruptedLeaseError):
         return "engine_died"
     return "error" if isinstance(error, LoadFailedError) else "refused"

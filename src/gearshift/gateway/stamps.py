@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gearshift.domain.records import RequestRecord
+from gearshift.domain.records import Outcome, RequestRecord
 from gearshift.gateway.meter import Figures
 
 Clock = Callable[[], float]
@@ -30,7 +30,7 @@ class Stamps:
     queued_s: float = 0.0
     load_s: float = 0.0
     dispatched: float | None = None
-    outcome: str = "error"  # until something better is known
+    outcome: Outcome = "error"  # until something better is known
 
     def record(self, status: int, figures: Figures, ended: float) -> RequestRecord:
         """What is remembered of the request."""
