@@ -67,7 +67,15 @@ def _installed(toolchain: Toolchain, ref: EngineRef) -> EngineInstall | None:
 
 
 def _teller(tell: Callable[[str], None]) -> Callable[[Progress], None]:
-    return lambda progress: tell(str(progress))
+    """Each step once, by its title: the lines it prints meanwhile are for the log."""
+    told: set[str] = set()
+
+    def once(progress: Progress) -> None:
+        if progress.title not in told:
+            told.add(progress.title)
+            tell(progress.title)
+
+    return once
 
 
 def _free_port() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +18,6 @@ PROMPT = "Write the numbers from one to ten as words, then once more, then once 
 TOKENS = 96
 LEG_S = 900.0  # a cold vLLM start on two slow cores takes minutes
 EVENTS_S = 10.0
-QUEUED = "gearshift.queued_s"
-_QUEUE_COMMENT = re.compile(rb"x-gearshift-queue-ms=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,6 @@ class Leg:
     tokens: int | None
     text: str
     error: str | None = None
-    queued_s: float | None = None  # of the wait, what was no load: the old variant's drain and stop
     swap: Mapping[str, Any] = field(default_factory=dict)  # the server's swap.done event
 
     @property
@@ -71,11 +67,9 @@ async def _ask(client: aiohttp.ClientSession, url: str, variant: str) -> Leg:
     async with client.post(f"{url}/v1/chat/completions", json=body) as answer:
         if answer.status != 200:  # noqa: PLR2004 - the one status that carries a stream
             return Leg(variant, time.perf_counter() - sent, None, None, "", error=(await answer.text())[:500])
-        queued = _milliseconds(answer.headers.get("x-gearshift-queue-ms"))
         async for event in _events(answer.content):
             if "error" in event:
                 return Leg(variant, time.perf_counter() - sent, None, None, text, error=json.dumps(event["error"]))
-            queued = event.get(QUEUED, queued)
             piece = _content(event)
             if piece:
                 last = time.perf_counter()
@@ -83,21 +77,15 @@ async def _ask(client: aiohttp.ClientSession, url: str, variant: str) -> Leg:
                 text += piece
             tokens = (event.get("usage") or {}).get("completion_tokens", tokens)
     rate = (tokens - 1) / (last - first) if tokens and tokens > 1 and last > first else None
-    return Leg(variant, (first or time.perf_counter()) - sent, rate, tokens, text, queued_s=queued)
+    return Leg(variant, (first or time.perf_counter()) - sent, rate, tokens, text)
 
 
 async def _events(stream: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]]:
-    """The JSON payloads of a server-sent event stream, and what its comments say of the queue."""
+    """The JSON payloads of a server-sent event stream."""
     async for raw in stream:
         line = raw.strip()
-        if line.startswith(b":") and (told := _QUEUE_COMMENT.search(line)):
-            yield {QUEUED: _milliseconds(told[1].decode())}
         if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
             yield json.loads(line[5:])
-
-
-def _milliseconds(text: str | None) -> float | None:
-    return float(text) / 1000 if text else None
 
 
 def _content(event: Mapping[str, Any]) -> str:

@@ -8,16 +8,15 @@ from pathlib import Path
 from gearshift.app.demo_tour import Leg
 from gearshift.domain.units import format_duration
 
-_COLUMNS = ("SWAP", "QUEUE", "STOP", "MEMORY BACK", "LOAD", "PROBE", "OURS", "FIRST TOKEN", "IN ALL", "TOK/S")
+_COLUMNS = ("SWAP", "STOP", "MEMORY", "LOAD", "PROBE", "OURS", "TOKEN", "IN ALL", "TOK/S")
+_LEGEND = """
+STOP: the old engine ends. MEMORY: what it held is free again. LOAD and PROBE:
+the new one starts and answers. OURS: what Gearshift added to that. TOKEN: from
+there to the first token. IN ALL: the client's wait for it. TOK/S: after it."""
 
 
 def swap_table(legs: Sequence[Leg]) -> str:
-    """One row a swap.
-
-    QUEUE is the wait before the load begins, in which the old engine stops (STOP) and its memory comes back; LOAD and
-    PROBE are the new engine's, OURS is what Gearshift added, FIRST TOKEN what was left of the client's wait after that;
-    IN ALL is the client's whole wait, from sending to the first token.
-    """
+    """One row a swap, within 80 columns, and what the columns mean."""
     rows = [_COLUMNS, *(_row(before, leg) for before, leg in zip([None, *legs], legs, strict=False))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     lines = [
@@ -27,15 +26,15 @@ def swap_table(legs: Sequence[Leg]) -> str:
         for row in rows
     ]
     failed = [f"{leg.variant} failed: {leg.error}" for leg in legs if not leg.ok]
-    return "\n".join([*lines, *failed])
+    return "\n".join([*lines, *failed, _LEGEND])
 
 
 def _row(before: Leg | None, leg: Leg) -> tuple[str, ...]:
     name = leg.variant.partition(":")[2]
-    swap = f"{before.variant.partition(':')[2] if before else '(nothing)'} -> {name}"
+    swap = f"{before.variant.partition(':')[2] if before else 'start'} -> {name}"
     timed = [_seconds(leg.swap.get(key)) for key in ("stop_s", "memory_s", "load_s", "probe_s", "overhead_s")]
     rate = f"{leg.decode_tok_s:.0f}" if leg.decode_tok_s else "-"
-    return (swap, _seconds(leg.queued_s), *timed, _seconds(leg.first_token_s), _seconds(leg.answer_s), rate)
+    return (swap, *timed, _seconds(leg.first_token_s), _seconds(leg.answer_s), rate)
 
 
 def _seconds(value: float | None) -> str:
