@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import structlog
@@ -12,7 +13,7 @@ def configure_logs(*, verbose: bool = False) -> None:
     """Set up structlog and send the server library's warnings the same way."""
     level = logging.DEBUG if verbose else logging.INFO
     terminal = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    renderer = _console() if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -25,3 +26,14 @@ def configure_logs(*, verbose: bool = False) -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+
+
+def _console() -> structlog.dev.ConsoleRenderer:
+    """No padding behind the event: a line is to fit a terminal of 80 columns."""
+    return structlog.dev.ConsoleRenderer(pad_event_to=0, colors=not os.environ.get("NO_COLOR"))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not uvicorn's error for an answer without its last chunk: that is how a stream that broke off is told."""
+    return "without completing response" not in record.getMessage()
