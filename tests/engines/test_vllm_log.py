@@ -63,6 +63,11 @@ def test_stages_and_progress_follow_a_real_load() -> None:
     ]
 
 
+def test_the_warm_up_on_a_cpu_is_not_taken_for_loading_weights() -> None:
+    state = log_fold("vllm").feed("Loading safetensors checkpoint shards: 100% Completed | 1/1")
+    assert state.feed(said("Worker", "Warming up model for the compilation...")).report.stage == "warming up"
+
+
 def test_of_a_repainted_bar_the_last_state_counts() -> None:
     title = "Loading safetensors checkpoint shards: "
     bar = f"{title}  0% Completed | 0/3\r{title} 67% Completed | 2/3"

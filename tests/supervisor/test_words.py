@@ -39,6 +39,13 @@ def test_without_a_known_cause_the_end_and_the_last_lines_are_told() -> None:
     assert cause_of_death(None, 1, []) == Failure("the engine exited with status 1")
 
 
+def test_the_last_lines_before_a_sigkill_are_not_given_as_its_cause() -> None:
+    failure = cause_of_death(None, -9, ["slot 3: new prompt"])
+    assert failure.line is None
+    assert "new prompt" not in failure.cause
+    assert "memory ran out" in (failure.fix or "")
+
+
 @pytest.mark.parametrize(
     ("status", "body", "expect", "problem"),
     [

@@ -282,6 +282,7 @@ _BY_START: tuple[tuple[str, Handler], ...] = (
     ("Loading drafter model", _stage("loading the draft model")),
     ("Model loading took", _weights),
     ("Setting attention block size", _block),
+    ("Warming up model for the compilation", _stage("warming up")),  # the CPU backend's longest stage
     ("Dynamo bytecode transform", _stage("compiling")),
     ("Compiling a graph", _stage("compiling")),
     ("torch.compile", _stage("profiling memory")),

@@ -24,10 +24,12 @@ def exit_words(code: int | None) -> str:
 
 
 def cause_of_death(known: Failure | None, code: int | None, last_lines: Sequence[str]) -> Failure:
-    """The log's root cause if it has one, else how the process ended and its last lines."""
+    """The log's root cause if it has one, else how the process ended and, unless it was SIGKILL, its last lines."""
     if known:
         return known
     words = exit_words(code)
+    if code == -signal.SIGKILL:  # it could not write why: its last lines are about something else
+        return Failure(f"the engine {words}", fix="see whether memory ran out: journalctl -k --grep=oom")
     tail = " | ".join(line.strip() for line in last_lines[-_SHOWN:])
     return Failure(f"the engine {words}" + (f"; its last lines: {tail}" if tail else ""), line=_last(last_lines))
 
