@@ -129,10 +129,8 @@ class Preparation:
         by_name |= {device.index: device for device in self._devices if device.index is not None}
         missing = [gpu for gpu in variant.gpus if gpu not in by_name]
         if missing:
-            here = ", ".join(f"{device.index}: {device.name} {device.id}" for device in self._devices)
-            cause = f"{variant.id} names GPU {', '.join(map(str, missing))}, which this box does not have"
-            failure = Failure(cause, fix=f"set `gpus` to what is here ({here}), or leave it out")
-            raise LoadFailedError(cause, failure=failure)
+            cause = f"this box has no GPU {', '.join(map(str, missing))}"
+            raise LoadFailedError(cause, failure=Failure(cause, fix=_gpus_here(self._devices)))
         return tuple(by_name[gpu] for gpu in variant.gpus)
 
     def _placement(self, variant: Variant) -> Placement:
@@ -189,3 +187,9 @@ def _asleep_ram(variant: Variant, demand: Mapping[str, int] | None) -> int:
     if variant.sleep is None or variant.sleep.level != 1:
         return 0
     return variant.sleep.ram_bytes if variant.sleep.ram_bytes is not None else sum((demand or {}).values())
+
+
+def _gpus_here(devices: Sequence[Device]) -> str:
+    """What `gpus` may say on this box."""
+    here = ", ".join(f"{device.index}: {device.name} {device.id}" for device in devices if device.index is not None)
+    return f"set gpus: to what is here ({here}), or leave it out" if here else "leave gpus: out; there is no GPU here"

@@ -22,7 +22,7 @@ def refusal_error(refusal: Refuse) -> GearshiftError:
         case "not_resident":
             return NotResidentError(
                 f"{variant} is not loaded, and a side request never causes a swap",
-                hint="it is served while its variant is loaded; drop the side header to load it",
+                hint="it is served while its variant is loaded; without the side header or alias it is loaded",
             )
         case "draining":
             return DrainingError(

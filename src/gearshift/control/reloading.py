@@ -59,9 +59,9 @@ def difference(
     common = [name for name in after.profiles if name in before.profiles]
     changed = tuple(name for name in common if not after.profiles[name].starts_like(before.profiles[name]))
     fixed = tuple(
-        Problem(f"changed to {getattr(new, key)!r}, which takes a restart of the server", key, severity="warning")
-        for key in ("host", "port", "memory_bytes")
-        if getattr(old, key) != getattr(new, key)
+        Problem(f"changed to {getattr(new, field)!r}, which takes a restart of the server", key, severity="warning")
+        for field, key in (("host", "listen"), ("port", "listen"), ("memory_bytes", "memory"))
+        if getattr(old, field) != getattr(new, field)
     )
     return ReloadReport(
         applied=True,
