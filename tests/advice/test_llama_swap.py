@@ -89,7 +89,8 @@ def test_a_box_with_both_engines_and_a_container_is_carried_over() -> None:
     assert import_llama_swap(_BOX).text == snapshot("""\
 # Imported from llama-swap.
 # Not carried over as it was:
-#   - listen: llama-swap takes its address from its command line, 8080 if none is given
+#   - listen: llama-swap has it on its command line, port 8080 on every address unless given; loopback only
+#     here
 #   - apiKeys: put key 2 into the environment variable GEARSHIFT_KEY_2, never into the file
 #   - qwen-q8: gpus: counts as nvidia-smi does; the old file counted CUDA devices, which may differ
 #   - qwen-q8: sampling flags became sampling: they are set in each request that is silent about them
@@ -332,7 +333,7 @@ hooks: {on_startup: {preload: [nobody]}}
 """
     assert "\n".join(import_llama_swap(text).notes) == snapshot("""\
 empty: has no cmd
-listen: llama-swap takes its address from its command line, 8080 if none is given
+listen: llama-swap has it on its command line, port 8080 on every address unless given; loopback only here
 a: api-key of the engine is dropped: engines listen on loopback, clients' keys go to api_keys:
 a: llama.cpp has no flag some-new-flag that we know of; kept, to be judged by config check
 a: cmdStop: is dropped; the engine's whole process tree is stopped and verified

@@ -51,7 +51,9 @@ class _Import:
             if isinstance(value, dict) and isinstance(value.get("cmd"), str)
         }
         self.notes += [f"{name}: has no cmd" for name in _mapping(tree, "models") if name not in self.models]
-        self.notes.append("listen: llama-swap takes its address from its command line, 8080 if none is given")
+        self.notes.append(
+            "listen: llama-swap has it on its command line, port 8080 on every address unless given; loopback only here"
+        )
 
     def run(self) -> Imported:
         parts = {
