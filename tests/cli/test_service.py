@@ -164,6 +164,17 @@ hint: this box has no systemd; run `gearshift serve` under your own supervisor
     )
 
 
+def test_uninstall_removes_the_unit_although_systemd_cannot_be_reached(
+    gearshift: Gearshift, tmp_path: Path, systemctl: Path
+) -> None:
+    env = environment(tmp_path, systemctl)
+    gearshift("service", "install", "--config", "/c.yaml", env=env)
+    (systemctl / "broken").touch()
+    result = gearshift("service", "uninstall", env=env)
+    assert (result.exit_code, "no bus" in result.stderr) == (1, True)
+    assert not (tmp_path / "config/systemd/user/gearshift.service").exists()
+
+
 def test_uninstall_without_a_unit_is_an_error(gearshift: Gearshift, tmp_path: Path, systemctl: Path) -> None:
     result = gearshift("service", "uninstall", env=environment(tmp_path, systemctl))
     assert (result.exit_code, "does not exist" in result.stderr) == (1, True)

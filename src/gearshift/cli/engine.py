@@ -67,7 +67,7 @@ def install(session: Session, engine: EngineRef, accelerator: str, *, dry_run: b
             show(progress.title, progress.fraction)
 
         installed = toolchain.install(engine.kind, engine.version, accelerator=target, progress=told)
-    session.output.say(f"installed in {format_duration(time.monotonic() - began)}")
+    session.output.say(f"the engine is in place ({format_duration(time.monotonic() - began)})")
     session.output.write(f"{installed.kind} {installed.version or '(version unknown)'} {installed.path}")
 
 

@@ -90,10 +90,12 @@ def uninstall(session: Session) -> None:
     if not place.exists():
         msg = f"{place} does not exist"
         raise GearshiftError(msg, hint="nothing is installed for this user")
-    _systemctl("disable", "--now", UNIT_NAME)
-    place.unlink()
+    try:
+        _systemctl("disable", "--now", UNIT_NAME)
+    finally:  # a systemd that cannot be reached has nothing running to lose
+        place.unlink()
+        session.output.say(f"removed {place}")
     _systemctl("daemon-reload")
-    session.output.say(f"removed {place}")
 
 
 def unit_file(session: Session) -> Path:
