@@ -260,7 +260,7 @@ cache
   blocks       1,600 tokens, 55,705,600 bytes each (exact)
   one request  53 blocks; least pool 2,952,396,800 bytes,
                safe 3,008,102,400
-  pool         3,008,102,400 bytes per GPU, 54 blocks
+  pool         3,008,102,400 bytes a device, 54 blocks
   which holds  66,772 tokens, 1.02x; longest context 67,200
 
 what would fit
@@ -296,7 +296,7 @@ gpu0: 22.4 GiB of 24 GiB
 cache
   blocks       1,600 tokens, 55,705,600 bytes each (exact)
   one request  53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
-  pool         3,008,102,400 bytes per GPU, 54 blocks
+  pool         3,008,102,400 bytes a device, 54 blocks
   which holds  66,772 tokens, 1.02x; longest context 67,200
 
 what would fit
@@ -331,7 +331,7 @@ gpu0: 22.4 GiB of 24 GiB
 cache
   blocks       1,600 tokens, 55,705,600 bytes each (exact)
   one request  53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
-  pool         3,008,102,400 bytes per GPU, 54 blocks
+  pool         3,008,102,400 bytes a device, 54 blocks
   which holds  66,772 tokens, 1.02x; longest context 67,200
 
 what would fit
@@ -457,6 +457,13 @@ def test_a_variant_of_the_configuration_is_planned_on_a_card_that_is_not_here(
     assert found["context"] == 65_536
     assert found["ledger"][0]["total_bytes"] == 24 * GIB
     assert found["kv"]["concurrency"] >= 1
+
+
+def test_a_variant_can_be_planned_in_host_memory(gearshift: Gearshift, config: Path) -> None:
+    found = document(gearshift("plan", "qwen:int4", "-c", str(config), "--device", "cpu", "--gpu", "64:50", "--json"))
+    assert [(ledger["gpu"], ledger["total_bytes"]) for ledger in found["ledger"]] == [("cpu", 64 * GIB)]
+    assert found["ceiling"]["terms"]["weights_s"] == pytest.approx(16_142_796_800 / 50e9)
+    assert "kv type" not in [lever["name"] for lever in found["levers"]]
 
 
 def test_a_variant_can_be_tried_with_other_settings(gearshift: Gearshift, config: Path) -> None:

@@ -13,7 +13,7 @@ from gearshift.domain.startup import DeviceBuffer, StartFigures
 from gearshift.domain.units import format_bytes, format_duration
 
 _HOST = "host memory"
-_KINDS = ("weights", "kv", "state", "compute", "graph", "output", "other")
+_KINDS = ("weights", "kv", "state", "compute", "graph", "output")
 
 
 def render(starts: Sequence[ReadStart]) -> str:

@@ -23,7 +23,7 @@ from gearshift.config import find_config, load_config
 from gearshift.domain.device import CPU_DEVICE, Device, DeviceMemory
 from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelError
 from gearshift.domain.variant import Variant
-from gearshift.hardware import open_memory
+from gearshift.hardware import host_memory, open_memory
 from gearshift.planner.gpus import Gpu, find_gpu
 from gearshift.planner.planning import plan, settled
 from gearshift.planner.request import DeviceKind, PlanRequest
@@ -33,7 +33,7 @@ _OF_THE_REQUEST = (
     "context", "kv_dtype", "kv_bytes", "speculation", "prefix_caching", "max_num_seqs", "max_num_batched_tokens",
     "parallel", "ubatch", "split",
 )  # fmt: skip
-_FLAG_FORM = ("engine", "engine_version", "weights", "device")
+_FLAG_FORM = ("engine", "engine_version", "weights")
 
 
 @click.command("plan")
@@ -98,18 +98,11 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         msg = f"--{said.replace('_', '-')} is the configuration's to say for {name}: leave it or VARIANT out"
         raise click.UsageError(msg)
     variant = _variant(session, name, given["config"])
-    gpu, cards = given["gpu"], given["gpus"]
-    box = _this_box(session) if gpu is None else box_of(gpu, cards or cards_of(variant))
-    if cards:
-        gpus = tuple(device for device in box.devices if device.id != CPU_DEVICE)
-        if len(gpus) < cards:
-            msg = f"this box has {len(gpus)} GPUs, not {cards}: name them with --gpu"
-            raise click.UsageError(msg)
-        variant, box = replace(variant, gpus=None), Box(gpus[:cards], box.others)
+    variant, box = _placed(session, variant, given)
     if given["kv_bytes"] == AUTO:
         variant = replace(variant, kv_bytes=AUTO)
     version = _version(session, variant)
-    card = gpu or _card(box.devices, None)
+    card = given["gpu"] or _card(box.devices, None)
     found = ask_variant(
         variant,
         box,
@@ -119,6 +112,22 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         question=_question(given, card),
     )
     return Subject(variant.id, variant.engine.kind, version, card), found
+
+
+def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tuple[Variant, Box]:
+    """The variant and where to plan it: this box, its host memory alone, its first cards, or cards of another kind."""
+    gpu, cards = given["gpu"], given["gpus"]
+    if given["device"] == "cpu":
+        total = gpu.total_bytes if gpu else host_memory().total_bytes
+        return replace(variant, gpus=None), Box((Device(CPU_DEVICE, None, "host memory", total),))
+    box = _this_box(session) if gpu is None else box_of(gpu, cards or cards_of(variant))
+    if not cards:
+        return variant, box
+    gpus = tuple(device for device in box.devices if device.id != CPU_DEVICE)
+    if len(gpus) < cards:
+        msg = f"this box has {len(gpus)} GPUs, not {cards}: name them with --gpu"
+        raise click.UsageError(msg)
+    return replace(variant, gpus=None), Box(gpus[:cards], box.others)
 
 
 def _changes(given: Mapping[str, Any], engine: Any) -> dict[str, Any]:

@@ -57,7 +57,11 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         help="A GGUF file, a Hugging Face folder, or a config.json alone.",
     ),
-    click.option("--device", type=click.Choice(["cuda", "cpu"]), help="With --engine.  [default: cuda]"),
+    click.option(
+        "--device",
+        type=click.Choice(["cuda", "cpu"]),
+        help="With --engine; cuda by default. A VARIANT else takes what this box has.",
+    ),
     click.option(
         "--gpu",
         type=Parsed("NAME|GiB:GB/s", parse_gpu),

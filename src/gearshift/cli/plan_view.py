@@ -143,7 +143,7 @@ def _paged(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.kv_bytes is None or kv.blocks is None or kv.concurrency is None:
         yield "pool", "unknown: give --kv-bytes, or a card and weights that are here"
         return
-    yield "pool", f"{plan.kv_bytes:,} bytes per GPU, {kv.blocks:,} blocks"
+    yield "pool", f"{plan.kv_bytes:,} bytes a device, {kv.blocks:,} blocks"
     yield "which holds", f"{kv.tokens:,} tokens, {kv.concurrency:.2f}x; longest context {kv.max_context:,}"
 
 

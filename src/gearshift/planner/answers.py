@@ -93,11 +93,15 @@ def _fewer_slots(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]
 
 
 def _smaller_kv(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
-    kind = request.kv_dtype or ("f16" if request.engine == "llama.cpp" else "auto")
-    smaller = _SMALLER_KV.get(request.engine, {}).get(kind.partition(",")[0])
+    """The next smaller type for keys and values alike; vLLM's CPU kernels are not known to take one."""
+    if request.engine == "vllm" and request.device_kind == "cpu":
+        return
+    keys, _, values = (request.kv_dtype or ("f16" if request.engine == "llama.cpp" else "auto")).partition(",")
+    smaller = _SMALLER_KV.get(request.engine, {}).get(keys)
     if smaller:
+        now = keys if values in {"", keys} else f"{keys},{values}"
         changed = replace(request, kv_dtype=smaller, draft_kv_dtype=smaller if request.engine == "llama.cpp" else None)
-        yield "kv type", f"kv_dtype {kind} -> {smaller}", changed
+        yield "kv type", f"kv_dtype {now} -> {smaller}", changed
 
 
 def _smaller_batches(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
