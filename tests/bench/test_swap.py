@@ -34,13 +34,17 @@ class RecordedSwapper:
 
     def __init__(self, phases: SwapRecord | None) -> None:
         self.loaded: list[str] = []
+        self.unloaded: list[str] = []
         self.phases = phases
 
     async def load(self, variant: str) -> None:
         self.loaded.append(variant)
 
-    async def last_swap(self, variant: str) -> SwapRecord | None:
-        return None if self.phases is None else replace(self.phases, variant=variant)
+    async def unload(self, variant: str) -> None:
+        self.unloaded.append(variant)
+
+    async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
+        return None if self.phases is None else replace(self.phases, variant=variant, at=at)
 
 
 @pytest.mark.anyio
@@ -49,6 +53,8 @@ async def test_a_swap_is_timed_to_its_first_token_and_taken_apart() -> None:
     async with serve(Script(ttft_s=0.03)) as server, Client(server.url) as client:
         cell = await swap.measure(client, swapper, "m:a", "m:b", trials=2)
     assert swapper.loaded == ["m:a", "m:a"]
+    assert swapper.unloaded == ["m:b", "m:b"]
+    assert cell.flags == ()
     document = cell.to_json()
     assert document["setting"] == "m:a > m:b"
     assert document["load_s"] == {"median": 3.0, "low": 3.0, "high": 3.0}
@@ -99,3 +105,10 @@ async def test_every_pair_is_kept_as_it_is_done() -> None:
     assert record.setting == "m:a > m:b"
     assert record.figures["cold"] == [False]  # woken from sleep
     assert record.figures["first_token_times_s"] == [kept[0].trials[0].first_token_s]
+
+
+@pytest.mark.anyio
+async def test_variants_that_fit_beside_each_other_are_said_not_to_swap() -> None:
+    async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
+        cell = await swap.measure(client, RecordedSwapper(replace(RECORD, stopped=())), "m:a", "m:b", trials=2)
+    assert cell.flags == ("nothing_stopped",)

@@ -26,8 +26,12 @@ class Swapper(Protocol):
         """Make it resident and return when it is ready."""
         ...
 
-    async def last_swap(self, variant: str) -> SwapRecord | None:
-        """The newest record of this variant becoming resident; None when the server keeps none."""
+    async def unload(self, variant: str) -> None:
+        """Stop it and return when it is stopped; nothing to do when it is not resident."""
+        ...
+
+    async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
+        """The record of this variant becoming resident after ``at`` (unix time); None when the server keeps none."""
         ...
 
 
@@ -55,6 +59,14 @@ class SwapCell:
         """A phase of `SwapRecord`, such as ``load_s``."""
         return estimate_trials([getattr(trial.phases, name) for trial in self.trials if trial.phases is not None])
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """``nothing_stopped``: both fit beside each other, so this is a load and no swap."""
+        found = ["single_run"] if len(self.trials) == 1 else []
+        if any(trial.phases is not None and self.origin not in trial.phases.stopped for trial in self.trials):
+            found.append("nothing_stopped")
+        return tuple(found)
+
     def to_json(self) -> dict[str, object]:
         """Keys like those of other cells, and the phases."""
         figures = {name: _json(self.phase(name)) for name in PHASES}
@@ -67,7 +79,7 @@ class SwapCell:
             **figures,
             "cold": [trial.phases.cold for trial in self.trials if trial.phases is not None],  # False: woken from sleep
             "valid": bool(self.trials),
-            "flags": ["single_run"] if len(self.trials) == 1 else [],
+            "flags": list(self.flags),
         }
 
 
@@ -155,11 +167,13 @@ async def measure(client: Client, swapper: Swapper, origin: str, goal: str, *, t
     done = []
     for _ in range(trials):
         await swapper.load(origin)
+        await swapper.unload(goal)  # where both fit, it may still be there from the trial before
+        begun = time.time()
         sample = await client.send(Ask(goal, 1, exact=False).call(_PROMPT), epoch=time.perf_counter())
         if not sample.ok or sample.ttft_s is None:
             msg = f"swapping from {origin} to {goal} failed: {sample.error or 'no token came'}"
             raise TargetError(msg, hint="look at the variant's log")
-        done.append(SwapTrial(sample.ttft_s, await swapper.last_swap(goal)))
+        done.append(SwapTrial(sample.ttft_s, await swapper.swap_since(goal, begun)))
     return SwapCell(origin, goal, tuple(done))
 
 
