@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
 from gearshift.domain.errors import ConfigError, GearshiftError
 from gearshift.edge.errors import RefusedError, body_for
+
+_WORDS = {"missing": "is missing", "extra_forbidden": "is not known"}
 
 
 def not_found(name: str, *, what: str) -> RefusedError:
@@ -16,9 +19,16 @@ def not_found(name: str, *, what: str) -> RefusedError:
 
 def invalid(error: ValidationError, *, place: str) -> RefusedError:
     """400 with every problem of a body or query at once; ``param`` is the first one's place."""
-    problems = [(_dotted(place, problem["loc"]), problem["msg"]) for problem in error.errors()]
+    problems = [(_dotted(place, problem["loc"]), _said(problem)) for problem in error.errors(include_url=False)]
     text = "; ".join(f"{where}: {message}" for where, message in problems)
     return RefusedError(400, "invalid_request", text, param=problems[0][0])
+
+
+def _said(problem: ErrorDetails) -> str:
+    """What is wrong with one place: in our validators' own words, else in pydantic's."""
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    return _WORDS.get(problem["type"], problem["msg"])
 
 
 def _dotted(place: str, location: tuple[int | str, ...]) -> str:
