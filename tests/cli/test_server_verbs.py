@@ -154,6 +154,17 @@ def test_an_unknown_variant_is_named_with_those_that_exist(admin: FakeAdmin, gea
     assert "qwen:int5" not in admin.rows
 
 
+def test_a_model_of_one_variant_stands_for_it_and_one_of_several_is_asked_about(
+    admin: FakeAdmin, gearshift: Gearshift
+) -> None:
+    assert seen(gearshift("load", "smol")) == snapshot((0, "", "smol:q4 is ready (TIME)\n"))
+    assert seen(gearshift("unload", "smol")) == snapshot((0, "", "smol:q4 is stopped (TIME)\n"))
+    assert admin.rows["smol:q4"].state == "stopped"
+    assert seen(gearshift("load", "qwen")) == snapshot(
+        (1, "", "error: 'qwen' is a model of several variants (name one: qwen:q8, qwen:int4)\n")
+    )
+
+
 def test_a_wrong_duration_is_a_usage_error(gearshift: Gearshift) -> None:
     assert seen(gearshift("load", "qwen:int4", "--timeout", "soon")) == snapshot(
         (

@@ -11,7 +11,7 @@ import click
 from gearshift.cli.client import AdminError
 from gearshift.cli.durations import Duration
 from gearshift.cli.session import Session, pass_session
-from gearshift.cli.variant_name import VariantName
+from gearshift.cli.variant_name import VariantName, meant
 from gearshift.cli.waiting import Rows, watch
 from gearshift.domain.errors import Failure, LoadFailedError
 from gearshift.domain.units import format_duration
@@ -28,6 +28,7 @@ def command(session: Session, variant: str, timeout: float | None, *, as_json: b
     Waits until it is ready and shows the stages meanwhile. Leaving (Ctrl-C) gives up the place in the queue.
     """
     began = time.monotonic()
+    variant = meant(session, variant)
     with session.output.progress() as progress:
         try:
             row = watch(

@@ -8,7 +8,7 @@ import click
 
 from gearshift.cli.durations import Duration
 from gearshift.cli.session import Session, pass_session
-from gearshift.cli.variant_name import VariantName
+from gearshift.cli.variant_name import VariantName, meant
 from gearshift.cli.waiting import Rows, watch
 from gearshift.domain.units import format_duration
 
@@ -24,6 +24,7 @@ def command(session: Session, variant: str, timeout: float | None, *, as_json: b
     Returns when its processes are gone, its port is free and its memory is back.
     """
     began = time.monotonic()
+    variant = meant(session, variant)
     with session.output.progress() as progress:
         row = watch(
             session.admin,

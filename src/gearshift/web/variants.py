@@ -19,12 +19,16 @@ from gearshift.web.streams import streaming, unless_gone
 
 
 def _row(admin: Admin, name: str) -> VariantStatus:
-    found = next((row for row in admin.status().variants if row.variant == name), None)
-    if found is None:
-        known = ", ".join(row.variant for row in admin.status().variants)
-        msg = f"there is no variant {name!r}"
-        raise UnknownModelError(msg, hint=f"known are: {known or 'none'}")
-    return found
+    """The variant of this id, or a model's only one. What an alias or a route means can change, and is not asked."""
+    variants = admin.status().variants
+    if found := next((row for row in variants if row.variant == name), None):
+        return found
+    of_model = [row for row in variants if row.variant.rpartition(":")[0] == name]
+    if len(of_model) == 1:
+        return of_model[0]
+    known = ", ".join(row.variant for row in of_model or variants)
+    msg = f"{name!r} is a model of several variants" if of_model else f"there is no variant {name!r}"
+    raise UnknownModelError(msg, hint=f"{'name one' if of_model else 'known are'}: {known or 'none'}")
 
 
 async def rows(admin: Admin, _: Call[NoQuery, Nothing]) -> Sequence[VariantStatus]:
@@ -38,20 +42,17 @@ async def row(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
 
 
 async def load(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
-    """Loads and waits; a client that goes away leaves the queue like any other waiter. Raises UnknownModelError.
-
-    Only an exact id will do: what an alias means can change between the call and the answer.
-    """
-    _row(admin, call.name)
-    await unless_gone(call.request, admin.load(call.name))
-    return _row(admin, call.name)
+    """Loads and waits; a client that goes away leaves the queue like any other waiter. Raises UnknownModelError."""
+    variant = _row(admin, call.name).variant
+    await unless_gone(call.request, admin.load(variant))
+    return _row(admin, variant)
 
 
 async def unload(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
     """Unloads and waits. A stop that has begun is carried through, whether or not the client stays to see it."""
-    _row(admin, call.name)
-    await admin.unload(call.name)
-    return _row(admin, call.name)
+    variant = _row(admin, call.name).variant
+    await admin.unload(variant)
+    return _row(admin, variant)
 
 
 async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
@@ -59,13 +60,13 @@ async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
 
     Following ends when the server is being stopped and the engine has ended: an open stream would keep the server.
     """
-    _row(admin, call.name)
+    variant = _row(admin, call.name).variant
 
     def ended() -> bool:
         status = admin.status()
-        return not (status.accepting or any(row.pids for row in status.variants if row.variant == call.name))
+        return not (status.accepting or any(row.pids for row in status.variants if row.variant == variant))
 
-    return await log_response(partial(admin.log_path, call.name), call.query, ended=ended)
+    return await log_response(partial(admin.log_path, variant), call.query, ended=ended)
 
 
 async def log_response(
