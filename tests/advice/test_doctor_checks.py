@@ -17,7 +17,7 @@ from gearshift.domain.device import MemoryReading
 from gearshift.domain.errors import Problem
 from gearshift.domain.settings import ApiKey
 from gearshift.domain.units import GIB, MIB
-from gearshift.domain.variant import EngineRef, Probe, Speculation, Variant
+from gearshift.domain.variant import EngineRef, Probe, Speculation, Timing, Variant
 from gearshift.hardware import HostMemory
 
 Subject = TypeVar("Subject", Case, Setup)
@@ -109,6 +109,15 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
         vllm(hybrid(), args={"enable-chunked-prefill": False} | SWAP_OFF),
     ),
     "vllm-prefix-caching-default": (vllm(hybrid()), vllm(hybrid(), args=SWAP_OFF)),
+    "vllm-prefix-caching-hybrid": (
+        vllm(hybrid(), args={"enable-prefix-caching": True}),
+        vllm(args={"enable-prefix-caching": True}),
+    ),
+    "vllm-utilization-ignored": (
+        vllm(kv_bytes="auto", args={"gpu-memory-utilization": 0.92}),
+        vllm(args={"gpu-memory-utilization": 0.92}),
+    ),
+    "vllm-load-timeout": (vllm(timing=Timing(load_timeout_s=120)), vllm(timing=Timing(load_timeout_s=120), on=box())),
     "vllm-mtp-cpu-hybrid": (vllm(hybrid(), speculation=MTP, on=box()), vllm(hybrid(), speculation=MTP)),
     "vllm-many-draft-tokens": (
         vllm(hybrid(), speculation=Speculation("mtp", 8), on=box(2)),
@@ -230,6 +239,11 @@ def test_a_box_that_has_it_is_found_and_the_nearest_sound_one_is_not(name: str) 
     sick, sound = SETUPS[name]
     assert [finding.id for finding in seen(BOX_CHECKS, name, sick)] == [name]
     assert seen(BOX_CHECKS, name, sound) == []
+
+
+def test_a_flag_that_is_gone_is_complained_of_once() -> None:
+    gone = vllm(version="0.32.0", args={"calculate-kv-scales": None})
+    assert seen(VARIANT_CHECKS, "vllm-calculate-kv-scales", gone) == []
 
 
 def test_no_check_complains_of_a_sound_variant() -> None:

@@ -43,8 +43,12 @@ COMMANDS = {
     30: "/usr/bin/gearshift serve",
     31: "/opt/llama-server -m x.gguf",
     40: "vim llama-server.md",
+    50: "python batch.py",
+    51: "VLLM::EngineCore",
+    60: "/lib/systemd/systemd --user",
+    61: "VLLM::EngineCore",
 }
-PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 1, 31: 30, 40: 1}
+PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 1, 31: 30, 40: 1, 50: 1, 51: 50, 60: 1, 61: 60}
 
 
 def test_peer_access_is_read_for_the_pairs_that_the_driver_knows() -> None:
@@ -58,14 +62,21 @@ def test_compute_capability_is_read_by_uuid() -> None:
 
 def test_engines_are_told_by_their_command_lines_and_workers_by_their_ancestors() -> None:
     found = {process.pid: process for process in engine_processes(PARENTS, COMMANDS, {20: {"GPU-0": GIB}})}
-    assert sorted(found) == [10, 11, 12, 20, 31]
-    assert [pid for pid, process in found.items() if not process.parented] == [20]
+    assert sorted(found) == [10, 11, 12, 20, 31, 51, 61]
+    assert [pid for pid, process in found.items() if not process.parented] == [20, 61]
     assert [pid for pid, process in found.items() if process.ours] == [31]
     assert found[20].held == {"GPU-0": GIB}
 
 
+def test_a_server_that_is_the_first_process_of_a_container_owns_its_workers() -> None:
+    found = engine_processes({1: 0, 7: 1}, {1: "python3 /usr/bin/vllm serve m", 7: "VLLM::EngineCore"}, {})
+    assert [process.parented for process in found] == [True, True]
+    (left,) = engine_processes({1: 0, 7: 1}, {1: "sleep infinity", 7: "VLLM::EngineCore"}, {})
+    assert not left.parented
+
+
 def test_a_table_whose_parents_run_in_a_circle_is_read_to_its_end() -> None:
-    (process,) = engine_processes({5: 6, 6: 5}, {5: "VLLM::Worker", 6: "sh"}, {})
+    (process, _) = engine_processes({5: 6, 6: 5}, {5: "VLLM::Worker", 6: "VLLM::EngineCor"}, {})
     assert not process.parented
 
 

@@ -173,8 +173,10 @@ def test_wrong_usage_is_status_two(gearshift: Gearshift, box: Path, arguments: t
 
 
 def test_an_exported_recipe_names_no_place_of_this_box(gearshift: Gearshift, box: Path, hub: FakeHub) -> None:
-    lock(gearshift, box, "--source", "qwen:q8=org/qwen-GGUF", hub=hub)
-    result = lock(gearshift, box, "--export")
+    lock(gearshift, box)
+    unsourced = lock(gearshift, box, "--export")
+    assert "warning: nobody can pull qwen:q8: say where its files are from" in unsourced.stderr
+    result = lock(gearshift, box, "--export", "--source", "qwen:q8=org/qwen-GGUF", hub=hub)
     assert str(box) not in result.stdout
     recipe = json.loads(result.stdout)["recipes"]["qwen:q8"]
     assert recipe["settings"] == snapshot(

@@ -17,7 +17,7 @@ models:
   qwen:
     variants:
       q8: {engine: {kind: llama.cpp, path: llama-server}, weights: qwen.gguf, template: chat.jinja}
-      q6: {engine: {kind: llama.cpp, path: llama-server}, weights: qwen.gguf}
+      q6: {engine: {kind: llama.cpp, path: llama-server}, weights: qwen.gguf, env: {MY_TOKEN: "x"}}
 """
 GGUF = b"GGUF\x03\0\0\0" + bytes(16)
 ESCAPING = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from gearshift.config import LoadedConfig, parse_config
 from gearshift.config.writing import yaml_text
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.variant import Variant
+
+_ENVIRONMENT = re.compile(r"\$\{env:(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,12 @@ def recipe_config(recipes: Mapping[str, Recipe]) -> str:
 def load_recipes(recipes: Mapping[str, Recipe], file: Path, env: Mapping[str, str]) -> LoadedConfig:
     """The recipes' variants as the configuration would load them, paths relative to ``file``'s folder.
 
+    Variables that a recipe leaves to the environment and that are not set are empty here: nothing is started.
     Raises ConfigError where the settings are none that this Gearshift takes.
     """
-    return parse_config(recipe_config(recipes), file=file, env=env)
+    text = recipe_config(recipes)
+    unset = {name: "" for name in _ENVIRONMENT.findall(text) if name not in env}
+    return parse_config(text, file=file, env={**env, **unset})
 
 
 def recipe_variant(loaded: LoadedConfig, name: str) -> Variant:

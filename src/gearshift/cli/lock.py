@@ -95,9 +95,14 @@ def command(
         _print_commands(session, meant, known)
         return
     places = Places(lock_file.parent, hub_cache_folder(session.env))
-    kept = {variant.id: known.recipes[variant.id] for variant in meant if export and variant.id in known.recipes}
+    told = dict(sources)
+    kept = {
+        variant.id: known.recipes[variant.id]
+        for variant in meant
+        if export and variant.id in known.recipes and variant.id not in told
+    }
     fresh = [variant for variant in meant if variant.id not in kept]
-    made = kept | _made(session, loaded, fresh, places, dict(sources), known.recipes)
+    made = kept | _made(session, loaded, fresh, places, told, known.recipes)
     if export:
         _deliver_export(session, Lock({name: exported(recipe) for name, recipe in made.items()}), output)
     else:
@@ -159,6 +164,9 @@ def _flags(toolchain: Toolchain, engine: EngineRef) -> FlagMap:
 
 
 def _deliver_export(session: Session, lock: Lock, output: Path | None) -> None:
+    for name, recipe in lock.recipes.items():
+        if any(files.repository is None for files in recipe.files.values()):
+            session.output.warn(f"nobody can pull {name}: say where its files are from (--source {name}=ORG/NAME)")
     if output is None:
         session.output.write(lock_text(lock), newline=False)
         return

@@ -18,6 +18,8 @@ _PULLS = "https://github.com/vllm-project/vllm/pull/"
 _HYBRID_CACHING_DEFAULT = 28  # from 0.28 on prefix caching is on for hybrids unless it is switched off
 _ASYNC_DEFAULT = 26
 _NO_GGUF = 24
+_NO_KV_SCALES = 28
+_COLD_START_S = 240.0  # two to four minutes where it was measured, on an SSD, compiling afresh
 _TRITON_BREAK_EVEN = 16_384  # tokens: where two cards lost with MTP; one card lost from about 36k
 _BLACKWELL = 10.0  # compute capability
 _CRASHING_DRAFT = 8  # tokens with which two cards crashed under load, twice in two runs
@@ -123,7 +125,8 @@ def _block_size_hybrid(case: Case) -> Iterator[Sighting]:
     link=f"{_ISSUES}37554",
 )
 def _calculate_kv_scales(case: Case) -> Iterator[Sighting]:
-    if case.kind == "vllm" and case.on("calculate-kv-scales"):
+    removed = _minor(case) >= _NO_KV_SCALES  # engine-flags says so
+    if case.kind == "vllm" and not removed and case.on("calculate-kv-scales"):
         yield Sighting("KV scales are computed from the first tokens that come along", "args.calculate-kv-scales")
 
 
@@ -166,6 +169,47 @@ def _prefix_caching_default(case: Case) -> Iterator[Sighting]:
     if _hybrid(case) and case.on("enable-prefix-caching") is None:
         state = "on" if _caches_prefixes(case) else "off"
         yield Sighting(f"prefix caching is {state} because this version says so", "args")
+
+
+@_check(
+    "vllm-prefix-caching-hybrid",
+    "note",
+    "prefix caching asked for on a hybrid model",
+    why="vLLM calls its cache mode for hybrids experimental. It is worth a lot in long chats.",
+    fix="if answers come out broken, switch it off before anything else",
+    link=f"{_ISSUES}53912",
+)
+def _prefix_caching_hybrid(case: Case) -> Iterator[Sighting]:
+    if _hybrid(case) and case.on("enable-prefix-caching"):
+        yield Sighting("the experimental cache mode for hybrids is used", "args.enable-prefix-caching")
+
+
+@_check(
+    "vllm-utilization-ignored",
+    "note",
+    "gpu-memory-utilization beside a KV pool given in bytes",
+    why="With the pool in bytes it no longer sizes anything: it is only a share that has to be free at the start.",
+    fix="keep it low enough that the start is not refused, and size the pool by kv_bytes",
+    link="docs/planner.md",
+)
+def _utilization_ignored(case: Case) -> Iterator[Sighting]:
+    pinned = case.variant.kv_bytes is not None or case.arg("kv-cache-memory-bytes") is not None
+    if case.kind == "vllm" and pinned and case.arg("gpu-memory-utilization") is not None:
+        yield Sighting("the pool is given in bytes, so this is a start gate only", "args.gpu-memory-utilization")
+
+
+@_check(
+    "vllm-load-timeout",
+    "warning",
+    f"a load timeout below {_COLD_START_S:.0f} s for vLLM on a GPU",
+    why="A first start compiles and captures graphs for minutes, and would be ended half-way each time.",
+    fix="raise load_timeout; a start that hangs is ended by its stall timeout",
+    link="docs/configuration.md",
+)
+def _load_timeout(case: Case) -> Iterator[Sighting]:
+    timeout_s = case.variant.timing.load_timeout_s
+    if case.kind == "vllm" and case.gpus and timeout_s < _COLD_START_S:
+        yield Sighting(f"a start is given up after {timeout_s:.0f} s", "load_timeout")
 
 
 @_check(
