@@ -73,6 +73,25 @@ def test_the_host_s_memory_has_no_second_one() -> None:
     assert [room.cards for room in found.rooms] == [1]
 
 
+def test_what_no_card_can_hold_runs_nothing_and_is_as_long_as_what_is_left(tmp_path: Path) -> None:
+    """A pool pinned larger than the card: the answers are of the card, not of the pool."""
+    small = replace(VLLM, devices=(PlannedDevice("gpu0", 24 * GIB),), kv_bytes=10 * GIB)
+    one, two = asked(small, write_hybrid(tmp_path)).rooms
+    assert (one.fits, two.fits) == (False, True)
+    assert [count for _, count in one.at_once] == [0, 0]
+    assert one.longest_context is not None
+    assert 0 < one.longest_context < 262_144 == two.longest_context
+    tiny = replace(small, devices=(PlannedDevice("gpu0", 12 * GIB),))
+    assert asked(tiny, tmp_path / "hybrid").rooms[0].longest_context == 0
+
+
+def test_gguf_files_are_vllm_s_with_a_word_on_it(tmp_path: Path) -> None:
+    model = write_hybrid_gguf(tmp_path / "q.gguf")
+    new, old = (asked(replace(VLLM, version=version), model).plan.notes for version in ("0.24.0", "0.23.0"))
+    assert "vLLM loads GGUF files up to 0.23 only, later ones with a plugin" in new
+    assert not any("GGUF" in note for note in old)
+
+
 def test_slots_apart_share_the_context() -> None:
     """The longest request is that of one slot, not of all together."""
     devices = (PlannedDevice("gpu0", 24 * GIB),)

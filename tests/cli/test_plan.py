@@ -425,6 +425,7 @@ note: context checkpoints grow with the context in host memory: see -ctxcp and
         (("--engine", "llama.cpp", "--weights", "GGUF", "--prefix-caching", "on"), "llama.cpp has no --prefix-caching"),
         (("--engine", "llama.cpp", "--weights", "GGUF", "--kv-dtype", "fp8"), "'fp8' is no llama.cpp cache type"),
         (("--engine", "llama.cpp", "--weights", "BROKEN"), "not a GGUF file"),
+        (("--engine", "llama.cpp", "--weights", "CONFIG"), "llama.cpp loads GGUF files"),
         (("--engine", "vllm", "--weights", "CONFIG", "--gpu", "RTX 1"), "'RTX 1' is no known card"),
         (("--engine", "vllm", "--weights", "CONFIG", "--speculation", "mtp:0"), "'mtp:0' drafts no tokens"),
         (("--engine", "vllm", "--weights", "CONFIG", "--acceptance", "0.5"), "1 acceptance rates are given"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
+from gearshift.domain.variant import EngineKind
 from gearshift.planner.answers import Lever, levers, longest_context, streams_at_once
 from gearshift.planner.ceiling import Ceiling, decode_ceiling
 from gearshift.planner.document import JsonValue, plan_document
@@ -108,6 +109,14 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         speed=speed_of(request, facts, question),
         doubt=_doubt(facts, planned),
     )
+
+
+def loadable(engine: EngineKind, facts: ModelFacts) -> ModelFacts:
+    """The facts, where they are of a file that the engine loads. Raises ValueError: other figures would be made up."""
+    if engine == "llama.cpp" and facts.format != "gguf":
+        msg = "llama.cpp loads GGUF files, and these weights are none: convert them, or plan them for vllm"
+        raise ValueError(msg)
+    return facts
 
 
 def speed_of(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -> Speed | None:

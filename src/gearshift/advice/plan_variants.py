@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer
+from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import CPU_DEVICE, Device
@@ -49,9 +49,12 @@ def ask_variant(
     changes: Mapping[str, Any],
     question: SpeedQuestion,
 ) -> PlanAnswer:
-    """Plan it with ``changes`` (by flag name) in place of its own settings. Raises what ``read_model`` raises."""
+    """Plan it with ``changes`` (by flag name) in place of its own settings.
+
+    Raises what ``read_model`` raises, and ValueError for weights that its engine does not load.
+    """
     model = variant.weights and Path(variant.weights)
-    facts = read_model(model) if model and model.exists() else None
+    facts = loadable(variant.engine.kind, read_model(model)) if model and model.exists() else None
     request = _request(variant, box, engine_version)
     if facts is None or variant.memory is not None or request is None:
         planned = plan_variant(variant, facts, box.devices, engine_version=engine_version)

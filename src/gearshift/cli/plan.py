@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer
+from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
 from gearshift.artifacts.model import read_model
@@ -86,7 +86,7 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
         engine, devices, version=given["engine_version"], device_kind=kind, other_bytes=_others_on(box, devices)
     )
     request = with_draft(changed(request, _changes(given, engine)), read_model)
-    facts = read_model(weights)
+    facts = loadable(engine, read_model(weights))
     request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
     card = gpu or _card(box.devices, devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))

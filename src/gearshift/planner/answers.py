@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
-from gearshift.planner.ledger import PagedKv, Plan, SlotKv
+from gearshift.planner.ledger import DeviceLedger, PagedKv, Plan, SlotKv
 from gearshift.planner.llamacpp_caches import AUTO_SLOTS
 from gearshift.planner.llamacpp_fit import longest_slot_context
 from gearshift.planner.planning import plan
@@ -51,8 +51,10 @@ def longest_context(request: PlanRequest, facts: ModelFacts) -> int | None:
 def streams_at_once(planned: Plan, request: PlanRequest, facts: ModelFacts, *, length: int) -> int | None:
     """How many requests of ``length`` tokens run at the same time; None where the pool is not known.
 
-    vLLM keeps one block back at run time on every version.
+    vLLM keeps one block back at run time on every version. What no device can hold runs none.
     """
+    if any(ledger.fits is False for ledger in planned.ledger):
+        return 0
     if isinstance(planned.kv, PagedKv):
         start = resolve(request, facts)
         if planned.kv.blocks is None:
@@ -118,8 +120,15 @@ def _smaller_batches(request: PlanRequest) -> Iterator[tuple[str, str, PlanReque
 
 
 def _longest_paged(request: PlanRequest, facts: ModelFacts) -> int | None:
+    """In the pool there is, or in what of it the fullest device can hold."""
     start, planned = resolve(request, facts), plan(request, facts)
     if planned.kv_bytes is None:
         return None
-    longest = facts.context_train or start.context
-    return longest_in_pool(start.layout, start.rules, pool=planned.kv_bytes, longest=longest)
+    missing = max((_excess(ledger) for ledger in planned.ledger), default=0)
+    pool = max(planned.kv_bytes - missing, 0)
+    return longest_in_pool(start.layout, start.rules, pool=pool, longest=facts.context_train or start.context)
+
+
+def _excess(ledger: DeviceLedger) -> int:
+    """Bytes planned beyond what the device has; 0 where they are not surely too many."""
+    return 0 if ledger.fits is not False or ledger.total_bytes is None else ledger.planned_bytes - ledger.total_bytes

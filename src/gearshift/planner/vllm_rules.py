@@ -22,6 +22,11 @@ class VllmRules:
         return self.version >= (0, 29)
 
     @property
+    def loads_gguf(self) -> bool:
+        """GGUF loading is built in (up to 0.23)."""
+        return self.version <= (0, 23)
+
+    @property
     def async_by_default(self) -> bool:
         return self.version >= (0, 26)
 

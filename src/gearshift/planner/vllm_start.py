@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
@@ -98,13 +99,17 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
 
 
 def notes(start: VllmStart) -> tuple[str, ...]:
-    """What the plan's figures do not show: doubts about the layout, and a draft head that would draft noise."""
+    """What the plan's figures do not show: doubts about the layout and the files, a draft head that drafts noise."""
+    return (*start.layout.notes, *_file_notes(start))
+
+
+def _file_notes(start: VllmStart) -> Iterator[str]:
+    if start.facts.format == "gguf" and not start.rules.loads_gguf:
+        yield "vLLM loads GGUF files up to 0.23 only, later ones with a plugin"
     mtp = start.facts.mtp
-    silent = start.request.built_in_draft and mtp is not None and mtp.complete is False
-    if not silent or mtp is None:
-        return start.layout.notes
-    lost = f"the draft head's tensors are not in the files ({', '.join(mtp.missing[:3])}): it would load as noise"
-    return (*start.layout.notes, lost)
+    if start.request.built_in_draft and mtp is not None and mtp.complete is False:
+        lost = ", ".join(mtp.missing[:3])
+        yield f"the draft head's tensors are not in the files ({lost}): it would load as noise"
 
 
 def _no_draft_head(start: VllmStart) -> str | None:
