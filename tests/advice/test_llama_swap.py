@@ -389,8 +389,17 @@ _file_keys = st.sampled_from(
 )
 @settings(max_examples=100, deadline=None)
 def test_any_llama_swap_file_is_imported_or_refused(models: dict[str, Any], rest: dict[str, Any]) -> None:
-    imported = import_llama_swap(yaml.safe_dump({"models": models, **rest}))
-    assert all(problem.line for problem in _problems(imported))
+    text = yaml.safe_dump({"models": models, **rest})
+    if any(isinstance(model, dict) and isinstance(model.get("cmd"), str) for model in models.values()):
+        assert all(problem.line for problem in _problems(import_llama_swap(text)))
+    else:
+        with pytest.raises(ConfigError, match="no model has a cmd"):
+            import_llama_swap(text)
+
+
+def test_a_file_without_a_cmd_is_no_llama_swap_file() -> None:
+    with pytest.raises(ConfigError, match="no model has a cmd: this is no llama-swap file"):
+        import_llama_swap("models: {qwen: {variants: {q8: {engine: llama.cpp}}}}")
 
 
 def _problems(imported: Imported) -> tuple[Problem, ...]:

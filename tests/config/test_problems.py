@@ -491,6 +491,15 @@ error gearshift.yaml:1: engines.vlm: unknown key 'vlm' (did you mean vllm?)\
 """),
         ),
         (
+            "healthCheckTimeout: 360\nmodels: {a: {cmd: x, ttl: 600}}",
+            snapshot("""\
+error gearshift.yaml:1: healthCheckTimeout: unknown key 'healthCheckTimeout' (llama-swap's key; here defaults: {load_timeout: 10m})
+error gearshift.yaml:2: models.a: variants is missing
+error gearshift.yaml:2: models.a.cmd: unknown key 'cmd' (llama-swap's key; here engine: and args:; `gearshift config import FILE` carries a whole file over)
+error gearshift.yaml:2: models.a.ttl: unknown key 'ttl' (llama-swap's key; here idle: {unload_after: 10m})\
+"""),
+        ),
+        (
             "models: {a: {}, b: 3, c: {variants: {}}, d: }",
             snapshot("""\
 error gearshift.yaml:1: models.a: variants is missing

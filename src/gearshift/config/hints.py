@@ -10,6 +10,23 @@ from typing import Any
 from gearshift.config.keypath import KeyPath
 from gearshift.config.schema import json_schema
 
+# What people who come from llama-swap write, and its name here; their whole files are for the importer.
+LLAMA_SWAP_KEYS = {
+    "cmd": "engine: and args:; `gearshift config import FILE` carries a whole file over",
+    "cmdStop": "stop: of a command variant",
+    "ttl": "idle: {unload_after: 10m}",
+    "globalTTL": "defaults: {idle: {unload_after: 10m}}",
+    "healthCheckTimeout": "defaults: {load_timeout: 10m}",
+    "unloadTimeout": "stop_grace:",
+    "checkEndpoint": "probe: http:PATH",
+    "macros": "extends: and ${env:NAME}",
+    "hooks": "preload:",
+    "concurrencyLimit": "max_inflight: and queue_limit:",
+    "useModelName": "not needed: engines are asked under the name they serve",
+    "startPort": "not needed: ports are picked",
+    "sendLoadingState": "not needed: waiting streams get comment lines",
+}
+
 _Node = dict[str, Any]  # a part of the JSON schema
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gearshift.config.document import Document
-from gearshift.config.hints import near, schema_keys
+from gearshift.config.hints import LLAMA_SWAP_KEYS, near, schema_keys
 from gearshift.config.keypath import KeyPath, child
 from gearshift.config.schema import FileSection
 from gearshift.domain.errors import Problem
@@ -111,6 +111,8 @@ def _expected(error: ErrorDetails) -> str:
 
 def _key_hint(path: KeyPath) -> str | None:
     key = str(path[-1])
+    if theirs := LLAMA_SWAP_KEYS.get(key):
+        return f"llama-swap's key; here {theirs}"
     if hint := near(key, schema_keys(path[:-1])):
         return hint
     if len(path) == _VARIANT_DEPTH + 1 and path[2] == "variants":

@@ -9,6 +9,7 @@ from pathlib import Path
 from gearshift.advice.importers.imported import Imported, imported
 from gearshift.advice.importers.llama_swap_model import TheirModel
 from gearshift.config.document import read_document
+from gearshift.domain.errors import ConfigError
 
 _ENV = re.compile(r"\$\{env\.(\w+)\}")
 _NEVER = 0  # their ttl
@@ -34,9 +35,12 @@ _SILENT = frozenset(
 
 
 def import_llama_swap(text: str, *, file: Path | None = None) -> Imported:
-    """Carry a llama-swap configuration over. Raises ConfigError when it is not YAML with a mapping at the top."""
+    """Carry a llama-swap configuration over. Raises ConfigError when it is not YAML, or has no model with a cmd."""
     document = read_document(text, file)
-    return _Import(document.tree).run()
+    work = _Import(document.tree)
+    if not work.models:
+        raise ConfigError((document.problem(("models",), "no model has a cmd: this is no llama-swap file"),))
+    return work.run()
 
 
 class _Import:
