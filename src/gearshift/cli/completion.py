@@ -13,15 +13,15 @@ from gearshift.cli.session import Session, pass_session
 @click.pass_context
 @pass_session
 def command(session: Session, ctx: click.Context, shell: str) -> None:
-    r"""Print a shell completion script.
+    """Print a shell completion script.
 
-    Variants are completed from the running server. To use it now and in every new shell:
+    Variants are completed from the running server. To have it in every new shell, write it to:
 
     \b
-      bash: gearshift completion bash > ~/.local/share/bash-completion/completions/gearshift
-      zsh:  gearshift completion zsh > "${fpath[1]}/_gearshift"
-      fish: gearshift completion fish > ~/.config/fish/completions/gearshift.fish
-    """
+    bash  ~/.local/share/bash-completion/completions/gearshift
+    zsh   a folder of $fpath, as _gearshift
+    fish  ~/.config/fish/completions/gearshift.fish
+    """  # noqa: D301 - click wants the character itself, which a raw text would not have
     kind = get_completion_class(shell)
     assert kind is not None, shell  # noqa: S101 - the choice above lists only shells that click has
     session.output.write(kind(ctx.find_root().command, {}, "gearshift", "_GEARSHIFT_COMPLETE").source())
