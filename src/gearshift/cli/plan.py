@@ -22,11 +22,11 @@ from gearshift.cli.variant_name import VariantName
 from gearshift.config import find_config, load_config
 from gearshift.domain.device import CPU_DEVICE, Device, DeviceMemory
 from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelError
-from gearshift.domain.variant import Variant
+from gearshift.domain.variant import EngineKind, Variant
 from gearshift.hardware import host_memory, open_memory
 from gearshift.planner.gpus import Gpu, find_gpu
 from gearshift.planner.planning import plan, settled
-from gearshift.planner.request import DeviceKind, PlanRequest
+from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
 from gearshift.toolchain import Toolchain
 
 _OF_THE_REQUEST = (
@@ -130,7 +130,7 @@ def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tup
     return replace(variant, gpus=None), Box(gpus[:cards], box.others)
 
 
-def _changes(given: Mapping[str, Any], engine: Any) -> dict[str, Any]:
+def _changes(given: Mapping[str, Any], engine: EngineKind) -> dict[str, Any]:
     """Options that change the request. Raises UsageError for one of the other engine."""
     if foreign := foreign_flag(engine, given):
         msg = f"{engine} has no --{foreign.replace('_', '-')}"
@@ -192,7 +192,7 @@ def _held_by_others(memory: DeviceMemory, devices: Sequence[Device], ours: froze
     }
 
 
-def _others_on(box: Box, devices: Sequence[Any]) -> dict[str, int]:
+def _others_on(box: Box, devices: Sequence[PlannedDevice]) -> dict[str, int]:
     return {device.id: box.others[device.id] for device in devices if box.others.get(device.id)}
 
 
