@@ -96,7 +96,10 @@ class LocalChild:
         return report
 
     def _cpu_s(self) -> float | None:
-        return activity(self.pids).cpu_s if self.spec.owns_process else None
+        try:
+            return activity(self.pids).cpu_s if self.spec.owns_process else None
+        except OSError:  # we cannot look
+            return None
 
     async def _watch(self) -> None:
         """From ready to the end: its death or its silence, whichever comes first."""

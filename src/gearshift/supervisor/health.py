@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,15 +16,20 @@ from gearshift.domain.launch import HttpCall, LaunchSpec
 HEALTH_TIMEOUT_S = 5.0  # engines answer late while they load; half a second was too short for one of them
 _BODY_SHOWN = 300
 _BUSY = (502, 503, 504)  # "not yet", as llama.cpp and reverse proxies say it
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # we could not ask; it says nothing of the engine
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a question was answered. ``ok`` False: ``problem`` says why, ``retry`` whether asking again may help."""
+    """How a question was answered. ``ok`` False: ``problem`` says why, ``retry`` whether asking again may help.
+
+    ``asked`` False: the question never left this process, for want of descriptors or memory.
+    """
 
     ok: bool
     problem: str = ""
     retry: bool = False
+    asked: bool = True
     body: bytes = b""
 
 
@@ -55,7 +61,7 @@ class EngineClient:
             async with asyncio.timeout(timeout_s):
                 _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
         except (OSError, TimeoutError) as error:
-            return Answer(ok=False, problem=_words(error), retry=True)
+            return _unreached(_words(error), error)
         writer.close()
         return Answer(ok=True)
 
@@ -73,7 +79,7 @@ class EngineClient:
             patient = self._spec.health_path is None
             return Answer(ok=False, problem=f"{call.path} gave no answer within {call.timeout_s:g} s", retry=patient)
         except (aiohttp.ClientError, OSError) as error:
-            return Answer(ok=False, problem=f"{call.path}: {_words(error)}", retry=True)
+            return _unreached(f"{call.path}: {_words(error)}", error)
 
 
 _RESULTS = {"chat": "choices", "completion": "choices", "embedding": "data", "rerank": "results"}
@@ -113,5 +119,9 @@ def judge(call: HttpCall, status: int, body: bytes, expect: str | None) -> Answe
     return Answer(ok=False, problem=f"{call.path} answered without {expect!r}: {shown}")
 
 
+def _unreached(problem: str, error: BaseException) -> Answer:
+    return Answer(ok=False, problem=problem, retry=True, asked=getattr(error, "errno", None) not in _OURS)
+
+
 def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    return (str(error) or type(error).__name__)[:_BODY_SHOWN]  # a parser's error quotes what it read, however long

@@ -99,13 +99,16 @@ class Keeper:
         while self.engine is None:
             if not self._listen():
                 return
+        poll = select.poll()  # select(2) ends at descriptor 1023; a busy Gearshift hands down a higher one
+        poll.register(wakeup, select.POLLIN)
+        poll.register(self.control, select.POLLIN)
         while self._reap():
-            waiting = [wakeup] if self.orphaned else [wakeup, self.control]
-            ready, _, _ = select.select(waiting, [], [], self._patience())
+            ready = [descriptor for descriptor, _ in poll.poll(self._patience())]
             if wakeup in ready:
                 os.read(wakeup, 4096)
             if self.control in ready and not self._listen():
                 self.orphaned = True
+                poll.unregister(self.control)
                 self._stop(signal.SIGTERM, self.grace_s)
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 self._kill()
@@ -163,9 +166,10 @@ class Keeper:
         self.killed += len(tree)
 
     def _patience(self) -> float | None:
+        """Milliseconds until something is due by itself."""
         if self.kill_at is None:
             return None
-        return max(KILL_RETRY_S, self.kill_at - time.monotonic())
+        return 1000 * max(KILL_RETRY_S, self.kill_at - time.monotonic())
 
     def _reap(self) -> bool:
         """Collect the dead; False when there is no child left."""

@@ -76,7 +76,9 @@ class Liveness:
     async def _failing_twice(self, work: Work) -> Failure | None:
         first = await self._ask(work)
         second = first if first.ok else await self._ask(work)
-        return None if second.ok else Failure(f"stopped answering: {second.problem}")
+        if second.ok or not second.asked:  # an engine is not ended for what we lack
+            return None
+        return Failure(f"stopped answering: {second.problem}")
 
     async def _ask(self, work: Work) -> Answer:
         health = await self._client.health(self._timing.probe_timeout_s)

@@ -44,10 +44,10 @@ class Activity:
 
 
 def read_process(pid: int) -> Process | None:
-    """One process now, or None when there is none."""
+    """One process now, or None when there is none. Raises OSError when we cannot look: that is not the same."""
     try:
         raw = (_PROC / str(pid) / "stat").read_bytes()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = raw.rpartition(b")")[2].split()  # from field 3 on; comm may hold spaces and brackets
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
@@ -55,7 +55,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def snapshot() -> dict[int, Process]:
-    """Every process of the box by pid."""
+    """Every process of the box by pid. Raises OSError when we cannot look, for want of a descriptor."""
     pids = (int(name) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208 - a third of the time
     return {pid: process for pid in pids if (process := read_process(pid))}
 
@@ -95,7 +95,7 @@ def marker_of(pid: int) -> str | None:
 
 
 def activity(pids: Iterable[int]) -> Activity:
-    """What these processes have done so far; those that are gone count as nothing."""
+    """What these processes have done so far; those that are gone count as nothing. Raises OSError as `snapshot`."""
     cpu_s, io_bytes = 0.0, 0
     for pid in pids:
         if process := read_process(pid):

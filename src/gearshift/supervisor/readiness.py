@@ -132,7 +132,11 @@ class Readiness:
                 )
 
     def _activity(self) -> Activity:
-        return processes.activity(self._pids())
+        """While we cannot look, less than before: that counts as progress, and no load is ended on a guess."""
+        try:
+            return processes.activity(self._pids())
+        except OSError:
+            return Activity(-1.0, 0)
 
     def _failed(self, cause: str, *, fix: str | None) -> LoadFailedError:
         """The log's own root cause goes first where it has one: it explains a probe that fails as well."""

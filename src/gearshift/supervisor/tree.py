@@ -59,17 +59,23 @@ class Tree:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Living processes now, the engine first, without its keeper."""
+        """Living processes now, the engine first, without its keeper; as last seen while we cannot look."""
         if self._leash.empty.done():
             return ()
-        found = processes.below([self._leash.keeper_pid], processes.snapshot())
+        try:
+            found = processes.below([self._leash.keeper_pid], processes.snapshot())
+        except OSError:
+            found = [process for process in self._members if process.pid != self._leash.keeper_pid]
         return tuple(process.pid for process in sorted(found, key=lambda one: one.pid != self._leash.pid))
 
     def refresh(self) -> None:
-        """Take in processes forked since; called now and then, so that the state file knows them."""
+        """Take in processes forked since, if we can look; called now and then, so that the state file knows them."""
         if self._leash.empty.done():
             return
-        everything = processes.snapshot()
+        try:
+            everything = processes.snapshot()
+        except OSError:
+            return
         found = processes.below([self._leash.keeper_pid], everything)
         if keeper := everything.get(self._leash.keeper_pid):
             found.append(keeper)
