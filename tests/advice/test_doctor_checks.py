@@ -284,6 +284,8 @@ def test_sliding_windows_cannot_shift_their_cache_either() -> None:
     sliding = dense(family="gemma3", layers=(Layer("sliding", 1, 64, 64),))
     (finding,) = seen(VARIANT_CHECKS, "llamacpp-cache-reuse", llamacpp(sliding, args={"context-shift": None}))
     assert finding.place == "args.context-shift"
+    whole = llamacpp(sliding, args={"context-shift": None, "swa-full": None})
+    assert seen(VARIANT_CHECKS, "llamacpp-cache-reuse", whole) == []
 
 
 def test_peer_access_that_is_not_known_is_not_missing() -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,9 @@ from inline_snapshot import snapshot
 
 from artifacts.gguf_bytes import gguf_bytes
 from fakes.hub import COMMIT, FakeHub, serving
+from gearshift.domain.paths import resolve_paths
+from gearshift.domain.variant import EngineRef
+from gearshift.toolchain import Toolchain, demo_gguf
 
 Gearshift = Callable[..., Result]
 
@@ -231,3 +239,35 @@ def test_what_is_printed_reaches_the_engine_word_by_word(gearshift: Gearshift, b
     assert shown[0] == "1"
     assert shown[shown.index("--chat-template-kwargs") + 1] == '{"a": "it\'s $HOME"}'
     assert shown[shown.index("--alias") + 1] == "two words"
+
+
+@pytest.mark.real
+def test_the_printed_command_starts_the_real_engine(gearshift: Gearshift, tmp_path: Path) -> None:
+    real = resolve_paths({name: value for name, value in os.environ.items() if name != "GEARSHIFT_HOME"})
+    (server,) = Toolchain(real, os.environ).find(EngineRef("llama.cpp")).command
+    variant = {"engine": {"kind": "llama.cpp", "path": server}, "weights": str(demo_gguf(real, lambda _: None))}
+    settings = {"context": 512, "args": {"chat-template-kwargs": '{"a": 1}'}}
+    config = {"models": {"smol": {"variants": {"q4": variant | settings}}}}
+    (tmp_path / "gearshift.yaml").write_text(json.dumps(config))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    command = lock(gearshift, tmp_path, "--commands").stdout.replace("--port 8000", f"--port {port}")
+    env = {"PATH": f"{Path(server).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"exec {command.partition(chr(10))[2]}"],
+        env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as engine:  # fmt: skip
+        try:
+            assert answers(f"http://127.0.0.1:{port}/health", engine)
+        finally:
+            engine.terminate()
+
+
+def answers(url: str, engine: subprocess.Popen[bytes]) -> bool:
+    """Whether the engine is healthy within half a minute."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end and engine.poll() is None:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - loopback
+            return bool(response.status == 200)
+        time.sleep(0.05)
+    return False

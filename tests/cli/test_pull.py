@@ -158,6 +158,24 @@ def test_a_patch_for_another_base_is_refused(gearshift: Gearshift, recipe: Path,
     assert not (recipe.parent / "templates").exists()
 
 
+def test_a_patch_that_was_tampered_with_is_refused(gearshift: Gearshift, recipe: Path, hub: FakeHub) -> None:
+    recipe.write_text(recipe.read_text().replace("+be terse", "+be evil"))
+    result = pull(gearshift, recipe, hub)
+    assert (result.exit_code, "the template of the lock is not the one it names" in result.stderr) == (1, True)
+    assert not (recipe.parent / "templates").exists()
+
+
+def test_a_template_without_a_base_travels_whole(gearshift: Gearshift, recipe: Path, hub: FakeHub) -> None:
+    lock = json.loads(recipe.read_text())
+    template = lock["recipes"]["qwen:q8"]["template"]
+    lock["recipes"]["qwen:q8"]["template"] = {
+        "sha256": template["sha256"], "file": "templates/own.jinja", "text": TERSE.split("\n"),
+    }  # fmt: skip
+    recipe.write_text(json.dumps(lock))
+    assert pull(gearshift, recipe, hub).exit_code == 0
+    assert (recipe.parent / "templates/own.jinja").read_text() == TERSE
+
+
 def test_weights_by_hub_id_land_where_the_engines_look(gearshift: Gearshift, hub: FakeHub, tmp_path: Path) -> None:
     recipe = {
         "settings": {"engine": "vllm", "weights": "org/name"},

@@ -152,7 +152,8 @@ def _mmproj_mtp(case: Case) -> Iterator[Sighting]:
 def _cache_reuse(case: Case) -> Iterator[Sighting]:
     if not _here(case) or case.model is None:
         return
-    fixed = case.model.family in _NO_SHIFT or case.model.hybrid or case.model.count("sliding") > 0
+    windowed = case.model.count("sliding") > 0 and not case.on("swa-full")
+    fixed = case.model.family in _NO_SHIFT or case.model.hybrid or windowed
     if not fixed and case.arg("mmproj") is None:
         return
     for name in ("cache-reuse", "context-shift"):

@@ -135,7 +135,7 @@ def _calculate_kv_scales(case: Case) -> Iterator[Sighting]:
     "error",
     "GGUF weights on vLLM 0.24 or newer",
     why="Loading GGUF left vLLM for a plugin in 0.24.",
-    fix="run the file with llama.cpp, or use a safetensors checkpoint",
+    fix="run the file with llama.cpp, use a safetensors checkpoint, or add vllm-gguf-plugin to vLLM's environment",
     link=f"{_ISSUES}39583",
 )
 def _gguf_weights(case: Case) -> Iterator[Sighting]:
