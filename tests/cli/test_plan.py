@@ -431,6 +431,10 @@ note: context checkpoints grow with the context in host memory: see -ctxcp and
         (("--engine", "vllm", "--weights", "CONFIG", "--acceptance", "0.5"), "1 acceptance rates are given"),
         (("--engine", "vllm", "--weights", "CONFIG", "--context", "0"), "a context of no tokens"),
         (("--engine", "vllm", "--weights", "CONFIG", "--config", "x"), "--config goes with a VARIANT"),
+        (
+            ("--engine", "vllm", "--weights", "CONFIG", "--device", "cpu", "--gpus", "2"),
+            "--gpus goes with --device cuda",
+        ),
         (("qwen:int4",), "there is no configuration here that could have qwen:int4"),
         (("qwen:int4", "--engine", "vllm"), "--engine is the configuration's to say for qwen:int4"),
     ],

@@ -48,6 +48,9 @@ def command(session: Session, /, variant: str | None, *, as_json: bool, **given:
 
     Exit status 0 when it fits or that cannot be told, 1 when it does not fit, 2 for wrong usage.
     """
+    if given["device"] == "cpu" and given["gpus"]:
+        msg = "--gpus goes with --device cuda"
+        raise click.UsageError(msg)
     given["prefix_caching"] = {"on": True, "off": False, None: None}[given["prefix_caching"]]
     with _usage_errors():
         subject, found = _of_variant(session, variant, given) if variant else _of_flags(session, given)
@@ -90,7 +93,7 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
     request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
     card = gpu or _card(box.devices, devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))
-    return Subject(weights.name, engine, given["engine_version"], card), found
+    return Subject(weights.name, engine, given["engine_version"]), found
 
 
 def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:
@@ -111,7 +114,7 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         changes=_changes(given, variant.engine.kind),
         question=_question(given, card),
     )
-    return Subject(variant.id, variant.engine.kind, version, card), found
+    return Subject(variant.id, variant.engine.kind, version), found
 
 
 def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tuple[Variant, Box]:

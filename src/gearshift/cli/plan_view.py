@@ -17,7 +17,6 @@ from gearshift.advice.plan import PlanAnswer, Room, Speed
 from gearshift.cli.memory_bar import Glyphs, glyphs_for, keys, memory_bar
 from gearshift.domain.units import MIB, format_bytes
 from gearshift.planner.answers import Lever
-from gearshift.planner.gpus import Gpu
 from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, Plan, SlotKv
 
 WIDEST = 100  # a bar that is wider says no more
@@ -37,7 +36,6 @@ class Subject:
     name: str
     engine: str
     version: str | None
-    gpu: Gpu | None
 
 
 def render(subject: Subject, answer: PlanAnswer, *, width: int | None = None, glyphs: Glyphs | None = None) -> str:
