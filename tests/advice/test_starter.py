@@ -30,7 +30,8 @@ def test_files_that_differ_in_quantization_become_variants_of_one_model() -> Non
         Path("/m/nameless.gguf"),
     ]
     assert starter_config([_LLAMACPP, _VLLM], files, [_GPU, _CPU]) == snapshot("""\
-# Gearshift: one endpoint for every way to run your models. Every key is in docs/configuration.md.
+# Gearshift: one endpoint for every way to run your models.
+# Every key is in docs/configuration.md.
 # Device GPU 0, NVIDIA GeForce RTX 3090: 24 GiB
 # Device cpu: 30 GiB
 # Engine llama.cpp 11434: /state/engines/llama.cpp-11434
@@ -38,9 +39,10 @@ def test_files_that_differ_in_quantization_become_variants_of_one_model() -> Non
 
 listen: 127.0.0.1:8888
 
-# Clients ask for a model by name, or for model:variant. context is 8K at first: raise it until
-# the memory is used; left out, llama.cpp takes what the model was trained for. args: takes any flag of the
-# engine under its long name. `gearshift config check` judges a change before it is used.
+# Clients ask for a model by name, or for model:variant.
+# context is 8K at first: raise it until the memory is used; left out,
+# llama.cpp takes what the model was trained for. args: takes any flag of the
+# engine under its long name. `gearshift config check` judges a change.
 models:
   qwen3-8b:
     variants:
@@ -70,7 +72,8 @@ def test_an_engine_of_the_user_s_own_is_named_by_its_path() -> None:
 
 def test_without_an_engine_or_weights_the_comments_say_how_to_get_them() -> None:
     assert starter_config([], [], [_CPU]) == snapshot("""\
-# Gearshift: one endpoint for every way to run your models. Every key is in docs/configuration.md.
+# Gearshift: one endpoint for every way to run your models.
+# Every key is in docs/configuration.md.
 # Device cpu: 30 GiB
 
 listen: 127.0.0.1:8888

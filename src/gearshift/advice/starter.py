@@ -36,7 +36,8 @@ def starter_config(installs: Sequence[EngineInstall], gguf_files: Sequence[Path]
 
 
 def _head(installs: Sequence[EngineInstall], devices: Sequence[Device]) -> Iterator[str]:
-    yield "# Gearshift: one endpoint for every way to run your models. Every key is in docs/configuration.md."
+    yield "# Gearshift: one endpoint for every way to run your models."
+    yield "# Every key is in docs/configuration.md."
     for device in devices:
         name = device.id if device.id == CPU_DEVICE else f"GPU {device.index}, {device.name}"
         yield f"# Device {name}: {format_bytes(device.total_bytes)}"
@@ -46,9 +47,10 @@ def _head(installs: Sequence[EngineInstall], devices: Sequence[Device]) -> Itera
 
 
 def _advice() -> Iterator[str]:
-    yield f"# Clients ask for a model by name, or for model:variant. context is {_CONTEXT} at first: raise it until"
-    yield "# the memory is used; left out, llama.cpp takes what the model was trained for. args: takes any flag of the"
-    yield "# engine under its long name. `gearshift config check` judges a change before it is used."
+    yield "# Clients ask for a model by name, or for model:variant."
+    yield f"# context is {_CONTEXT} at first: raise it until the memory is used; left out,"
+    yield "# llama.cpp takes what the model was trained for. args: takes any flag of the"
+    yield "# engine under its long name. `gearshift config check` judges a change."
 
 
 def _missing(gguf_files: Sequence[Path], *, has_llamacpp: bool) -> Iterator[str]:
