@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, TypeVar
 
 import click
 
 import gearshift
 from gearshift.cli.failure import shown_failures
+from gearshift.cli.lazy import LazyGroup
 from gearshift.cli.output import Output
 from gearshift.cli.session import Session
 
@@ -25,6 +25,8 @@ VERBS: Mapping[str, str] = {
     "run": "Chat with a model through the running server.",
     "plan": "Say whether a variant fits, how long, and how fast it can be.",
     "ledger": "Read engines' start-up logs: where memory went, what failed.",
+    "bench": "Measure a server honestly: depth, load, speculation, caching, swaps.",
+    "results": "List, show, compare and export stored measurements.",
     "doctor": "Find what is wrong or risky, and say what to do about it.",
     "lock": "Pin variants: revisions, file hashes, engine versions and templates.",
     "pull": "Fetch exactly the files a lock names, and compare each with it.",
@@ -37,22 +39,8 @@ VERBS: Mapping[str, str] = {
 }
 
 
-class LazyVerbs(click.Group):
-    """A group whose commands are modules of the same name, imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in VERBS:
-            return None
-        module = import_module(f"gearshift.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+class Verbs(LazyGroup):
+    """The verbs of the command itself; whatever they raise is shown here."""
 
     def invoke(self, ctx: click.Context) -> Any:
         with shown_failures():
@@ -63,7 +51,9 @@ T = TypeVar("T")
 
 
 @click.group(
-    cls=LazyVerbs,
+    cls=Verbs,
+    package="gearshift.cli",
+    verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 124 timeout, 130 interrupted.",
 )

@@ -1,0 +1,60 @@
+"""`gearshift bench ab`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from gearshift.bench.experiments import ab
+from gearshift.bench.outcome import ExperimentResult
+from gearshift.bench.plan import ExperimentPlan
+from gearshift.bench.runner import Runner
+from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.place import Place
+from gearshift.cli.bench.quantities import JsonObject, Tokens
+from gearshift.cli.bench.running import Question, ask, within_budget
+
+_METRICS = ("decode_tok_s", "output_tok_s", "ttft_s")
+
+
+@click.command("ab")
+@click.argument("a")
+@click.argument("b", required=False)
+@click.option("--b-extra", type=JsonObject(), metavar="JSON", help="Further keys of B's requests only.")
+@click.option("--metric", type=click.Choice(_METRICS), default="decode_tok_s", show_default=True, help="To judge by.")
+@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
+@click.option("--streams", type=click.IntRange(1), default=1, show_default=True, help="At once.")
+@measuring(repeats=ab.DEFAULT_PAIRS)
+def command(
+    asked: Asked, a: str, b: str | None, b_extra: dict[str, Any] | None, metric: ab.Metric, depth: int, streams: int
+) -> None:
+    """Is B better than A? Interleaved pairs and a verdict.
+
+    A and B are variants of the running Gearshift, models at --url, or two URLs. To compare one engine flag, give it to
+    a variant that `extends:` the other. Without B it is A against A with --b-extra in its requests. --repeats is the
+    number of pairs.
+    """
+    if b is None and not b_extra:
+        msg = "one side alone is no comparison: name B, or give --b-extra"
+        raise click.UsageError(msg)
+    names = {a: a, b or f"{a} with {b_extra}": b or a}
+    if len(names) == 1:
+        msg = f"both sides are {a!r}"
+        raise click.UsageError(msg)
+
+    async def run(place: Place, runner: Runner) -> ExperimentResult:
+        base = replace(asked.base, depth=depth, concurrency=streams, requests=max(asked.base.requests, streams))
+        left, right = (replace(base, setting=setting) for setting in names)
+        right = replace(right, extra={**right.extra, **(b_extra or {})})
+        plan = await within_budget(asked, place, ab.plan(left, right, pairs=base.trials))
+        return await ab.run(runner, _even(plan), metric=metric)
+
+    ask(asked, Question("ab", run, lambda cells: ab.conclude(cells, metric=metric), names))
+
+
+def _even(plan: ExperimentPlan) -> ExperimentPlan:
+    """As many trials on one side as on the other, whatever a budget left."""
+    least = min(cell.trials for cell in plan.cells)
+    return replace(plan, cells=tuple(replace(cell, trials=least) for cell in plan.cells))

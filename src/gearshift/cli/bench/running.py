@@ -1,0 +1,144 @@
+"""Runs one question from the command line: budget, progress, Ctrl-C, and the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import click
+
+from gearshift.bench.budget import fit
+from gearshift.bench.outcome import ExperimentResult
+from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.runner import Conclude, Runner
+from gearshift.bench.runner import Progress as Stand
+from gearshift.cli.bench.asked import Asked
+from gearshift.cli.bench.place import Place, open_place
+from gearshift.cli.bench.view import render
+from gearshift.cli.exits import Exit
+from gearshift.cli.progress import Progress
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.units import format_duration
+from gearshift.store import Measurements
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One experiment: how it is run on a place, and how cells that an interruption left are concluded.
+
+    ``names`` are its settings, each with the model, variant or URL it means; none where one server answers all.
+    """
+
+    name: str
+    run: Callable[[Place, Runner], Awaitable[ExperimentResult]]
+    conclude: Conclude
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+class Answered(Protocol):
+    """What a question came to, as far as it got."""
+
+    @property
+    def interrupted(self) -> bool: ...
+
+    def to_json(self) -> dict[str, object]: ...
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a run ended: with an answer, in part, or not at all."""
+
+    answer: Answered | None = None
+    failure: GearshiftError | None = None
+
+
+def ask(asked: Asked, question: Question) -> None:
+    """Measure and print. What is done is printed and kept even when Ctrl-C or the server's end cuts it short."""
+    ending = Ending()
+    with asked.session.output.progress() as progress, suppress(KeyboardInterrupt):
+        asyncio.run(_measured(asked, question, progress, ending))
+    finish(asked, ending)
+
+
+def finish(asked: Asked, ending: Ending) -> None:
+    """Print the answer. Raises what went wrong, or exits with the status of an interruption."""
+    if (answer := ending.answer) is not None:
+        document = plain(answer.to_json())
+        asked.session.output.emit(document, as_json=asked.as_json, human=lambda: render(document))
+    if ending.failure is not None:
+        raise ending.failure
+    if answer is None or answer.interrupted:
+        asked.session.output.say("interrupted; what was whole is kept")
+        raise click.exceptions.Exit(Exit.INTERRUPTED)
+
+
+async def _measured(asked: Asked, question: Question, progress: Progress, ending: Ending) -> None:
+    try:
+        async with open_place(asked, question.names, progress) as place:
+            runner = runner_for(asked, place, progress)
+            try:
+                ending.answer = await question.run(place, runner)
+            finally:
+                if ending.answer is None and runner.done:
+                    plan = ExperimentPlan(question.name, ())
+                    ending.answer = runner.result(plan, question.conclude, interrupted=True)
+    except GearshiftError as error:
+        ending.failure = error
+    except asyncio.CancelledError:
+        progress("stopping")
+
+
+def runner_for(asked: Asked, place: Place, progress: Progress, *, campaign: int | None = None) -> Runner:
+    """A runner that keeps its cells in the store and shows where it stands."""
+    return Runner(
+        place.rig,
+        arms=place.arms,
+        measurements=measurements(asked),
+        switch=place.switch,
+        resume=asked.resume,
+        campaign=campaign,
+        progress=lambda stand: show(stand, progress),
+    )
+
+
+def measurements(asked: Asked) -> Measurements | None:
+    """Where results are kept; None for --no-store."""
+    return Measurements(asked.session.paths.database) if asked.keep else None
+
+
+async def within_budget(asked: Asked, place: Place, plan: ExperimentPlan) -> ExperimentPlan:
+    """The plan cut to --budget by the pace that a probe shows, with a word on what was left out."""
+    if asked.budget_s is None:
+        return plan
+    fitted = fit(plan, await place.rig.pace(), asked.budget_s)
+    say = asked.session.output.say
+    say(f"planned: {len(fitted.plan.cells)} cells, about {format_duration(fitted.cost_s)}")
+    for cell in fitted.dropped:
+        say(f"left out, too long for the budget: {described(cell)}")
+    return fitted.plan
+
+
+def show(stand: Stand, progress: Progress) -> None:
+    """Where a run stands, in one line."""
+    if stand.cell is None:
+        return
+    left = "" if stand.left_s is None else f", about {format_duration(stand.left_s)} left"
+    fraction = stand.done / stand.total if stand.total else None
+    progress(f"{stand.cell.experiment} {stand.done + 1}/{stand.total}: {described(stand.cell)}{left}", fraction)
+
+
+def described(cell: CellPlan) -> str:
+    """A cell in a few words."""
+    streams = f"{cell.concurrency} stream{'s' if cell.concurrency != 1 else ''}"
+    parts = (cell.setting, f"{cell.depth} tokens deep", streams if cell.rate is None else "")
+    return ", ".join(part for part in parts if part)
+
+
+def plain(document: Mapping[str, object]) -> dict[str, object]:
+    """The document as its JSON text says it: tuples are lists."""
+    found: dict[str, object] = json.loads(json.dumps(document))
+    return found

@@ -1,0 +1,42 @@
+"""`gearshift bench saturate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from gearshift.bench.experiments import saturate
+from gearshift.bench.outcome import ExperimentResult
+from gearshift.bench.runner import Runner
+from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.place import Place
+from gearshift.cli.bench.quantities import Tokens
+from gearshift.cli.bench.running import Question, ask
+from gearshift.cli.durations import Duration
+
+
+@click.command("saturate")
+@click.option("--ttft", type=Duration(), default=2.0, show_default="2s", help="A good request's first token.")
+@click.option("--tpot", type=Duration(), help="A good request's time per token, such as 50ms.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=0.5, show_default=True,
+              help="Requests a second to begin with.")  # fmt: skip
+@click.option("--factor", type=click.FloatRange(min=1, min_open=True), default=1.5, show_default=True,
+              help="From one rate to the next.")  # fmt: skip
+@click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Rates at most.")
+@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
+@measuring(requests=20, repeats=1)
+def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: float, steps: int, depth: int) -> None:
+    """How much traffic does it take within limits of latency?
+
+    An open loop: requests come at random moments whether or not earlier ones are done, and the rate rises until fewer
+    than 95 % of them are within the limits. Waiting to be sent counts.
+    """
+    goal = saturate.Goal(ttft, tpot)
+
+    async def run(place: Place, runner: Runner) -> ExperimentResult:
+        del place
+        base = replace(asked.base, depth=depth)
+        return await saturate.run(runner, base, goal, first_rate=rate, factor=factor, most=steps)
+
+    ask(asked, Question("saturate", run, lambda cells: saturate.conclude(cells, goal)))

@@ -1,0 +1,115 @@
+"""`gearshift bench swap`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import click
+
+from gearshift import __version__
+from gearshift.bench.client import Client
+from gearshift.bench.experiments import swap
+from gearshift.bench.target import Target
+from gearshift.cli.bench.admin import BenchAdmin, pick
+from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.running import Ending, finish, measurements
+from gearshift.cli.progress import Progress
+from gearshift.domain.errors import GearshiftError
+from gearshift.store import ExperimentRecord
+from gearshift.store.measurements import State
+
+
+@dataclass(slots=True)
+class Swaps:
+    """The pairs measured so far."""
+
+    target: Target
+    cells: list[swap.SwapCell] = field(default_factory=list)
+    interrupted: bool = True
+
+    def to_json(self) -> dict[str, object]:
+        """The document of ``bench swap --json``."""
+        return swap.SwapResult(self.target, tuple(self.cells)).to_json() | {"interrupted": self.interrupted}
+
+
+@click.command("swap")
+@click.argument("variants", nargs=-1, metavar="[A B ...]")
+@measuring(output=1, requests=1)
+def command(asked: Asked, variants: tuple[str, ...]) -> None:
+    """How long does each swap take, and what with?
+
+    Every ordered pair of the named variants, else of all: the first is made resident, then one request to the second
+    causes the swap. The time to its first token is the client's; the phases are the server's own. Others' requests go
+    on meanwhile and take part in the swapping.
+    """
+    if asked.url is not None:
+        raise GearshiftError("swaps are measured on the running Gearshift", hint="leave --url out")
+    ending = Ending()
+    with asked.session.output.progress() as progress, suppress(KeyboardInterrupt):
+        asyncio.run(_measured(asked, variants, progress, ending))
+    finish(asked, ending)
+
+
+async def _measured(asked: Asked, variants: Sequence[str], progress: Progress, ending: Ending) -> None:
+    try:
+        async with BenchAdmin(asked.session.admin.target) as admin:
+            rows = await admin.get("/variants")
+            names = [pick(rows, name) for name in variants] or [str(row["variant"]) for row in rows]
+            await _pairs(asked, admin, names, progress, ending)
+    except GearshiftError as error:
+        ending.failure = error
+    except asyncio.CancelledError:
+        progress("stopping")
+
+
+async def _pairs(asked: Asked, admin: BenchAdmin, names: Sequence[str], progress: Progress, ending: Ending) -> None:
+    status = await admin.get("/status")
+    url = asked.session.admin.target.url or str(status["listen"])
+    target = Target(url, ", ".join(names), "gearshift", str(status["version"]))
+    ordered = _ordered(names)
+    found = Swaps(target)
+    kept = _Kept(asked, target)
+    try:
+        async with Client(url, key=asked.key) as client:
+            for number, (origin, goal) in enumerate(ordered):
+                progress(f"swap {number + 1}/{len(ordered)}: {origin} to {goal}", number / len(ordered))
+                cell = await swap.measure(client, admin, origin, goal, trials=asked.base.trials)
+                found.cells.append(cell)
+                kept.add(cell)
+        found.interrupted = False
+    finally:
+        ending.answer = found if found.cells else None
+        kept.end(found)
+
+
+def _ordered(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    try:
+        return swap.pairs(names)
+    except ValueError as error:
+        raise GearshiftError(str(error), hint="name two variants of this server") from error
+
+
+class _Kept:
+    """The experiment on record, where results are kept."""
+
+    def __init__(self, asked: Asked, target: Target) -> None:
+        self._measurements = measurements(asked)
+        record = ExperimentRecord(
+            name="swap", started=time.time(), target=target.to_json(), plan={}, model=target.model,
+            tool_version=__version__,
+        )  # fmt: skip
+        self._number = self._measurements.begin_experiment(record) if self._measurements else 0
+
+    def add(self, cell: swap.SwapCell) -> None:
+        if self._measurements:
+            self._measurements.add_cell(self._number, swap.to_record(cell))
+
+    def end(self, found: Swaps) -> None:
+        if self._measurements:
+            outcome = swap.conclude(found.cells).to_json()
+            state: State = "interrupted" if found.interrupted else "done"
+            self._measurements.end_experiment(self._number, ended=time.time(), state=state, outcome=outcome)

@@ -1,0 +1,138 @@
+"""What `bench` and `results show` print for a person: a table of cells, the flags in words, the verdict, the advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from gearshift.cli.output import table
+from gearshift.domain.units import format_duration
+
+Json = Mapping[str, Any]
+_PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
+_COLUMNS: Mapping[str, str] = {
+    "ttft_s": "TTFT",
+    "tpot_s": "TPOT",
+    "decode_tok_s": "DECODE",
+    "prefill_tok_s": "PREFILL",
+    "output_tok_s": "OUTPUT",
+}
+
+
+def render(document: Json) -> str:
+    """The document of ``bench … --json`` as text."""
+    cells = document["cells"]
+    swaps = document["experiment"] == "swap"
+    lines = [_head(document), "", _swap_table(cells) if swaps else _cell_table(cells)]
+    for section in (_flags(cells), _verdict(document), document.get("advice", ())):
+        if found := list(section):
+            lines += ["", *found]
+    return "\n".join(lines)
+
+
+def _head(document: Json) -> str:
+    target = document["target"]
+    engine = " ".join(str(part) for part in (target.get("engine"), target.get("engine_version")) if part)
+    place = (target.get("provenance") or {}).get("variant") or target.get("url") or target.get("file") or ""
+    named = [str(part) for part in (document["experiment"], target.get("model"), engine, place) if part]
+    return ", ".join(dict.fromkeys(named))
+
+
+def _cell_table(cells: Sequence[Json]) -> str:
+    columns = ["SETTING", "STREAMS", "DEPTH", *_COLUMNS.values(), "ACCEPTED", "CACHED", "NEEDLES", "TRIALS", "VALID"]
+    rows = [
+        [
+            str(cell.get("setting") or "-"),
+            _count(cell.get("concurrency")),
+            _count(cell.get("depth")),
+            *(figure(cell.get(name), name) for name in _COLUMNS),
+            _acceptance(cell.get("acceptance")),
+            _share(cell.get("cache_hit_share")),
+            _needle(cell.get("needle")),
+            _count(cell.get("trials")),
+            "yes" if cell.get("valid") else "NO",
+        ]
+        for cell in cells
+    ]
+    return _without_empty(columns, rows)
+
+
+def _without_empty(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The table without columns that say nothing in any row."""
+    shown = [place for place in range(len(columns)) if any(row[place] != "-" for row in rows)]
+    return table([columns[place] for place in shown], [[row[place] for place in shown] for row in rows])
+
+
+def _swap_table(cells: Sequence[Json]) -> str:
+    columns = ["SWAP", "FIRST TOKEN", *(name.removesuffix("_s").upper() for name in _PHASES), "TRIALS"]
+    rows = [
+        [
+            cell["setting"],
+            figure(cell["first_token_s"], "first_token_s"),
+            *(figure(cell.get(name), name, ends=False) for name in _PHASES),
+            _count(cell["trials"]),
+        ]
+        for cell in cells
+    ]
+    return _without_empty(columns, rows)
+
+
+def figure(value: object, name: str, *, ends: bool = True) -> str:
+    """A median with its interval: ``41.2 (39.8..42.7)``, or ``-``."""
+    if isinstance(value, Mapping):
+        median, low, high = value.get("median", value.get("mean")), value.get("low"), value.get("high")
+        if median is None:
+            return "-"
+        spread = "" if low is None or high is None or not ends else f" ({_one(low, name)}..{_one(high, name)})"
+        return _one(median, name) + spread
+    return _one(value, name) if isinstance(value, int | float) else "-"
+
+
+def _one(value: float, name: str) -> str:
+    if name.endswith("_tok_s"):
+        return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - four digits need no point
+    return f"{value * 1000:.3g} ms" if value < 1 else format_duration(value)
+
+
+def _flags(cells: Sequence[Json]) -> Iterator[str]:
+    """Each flag once, with the first detail and the number of cells that have it; what invalidates comes first."""
+    found: dict[str, list[Json]] = {}
+    for cell in cells:
+        for name in cell.get("flags") or ():
+            found.setdefault(name, []).append(cell)
+    for name, having in found.items():
+        detail = (having[0].get("flag_details") or {}).get(name, "")
+        where = f" in {len(having)} of {len(cells)} cells" if len(cells) > 1 else ""
+        yield f"{click.style(name, fg='yellow')}{where}{': ' + detail if detail else ''}"
+
+
+def _verdict(document: Json) -> Iterator[str]:
+    verdict = document.get("verdict")
+    if verdict is None:
+        return
+    findings = document.get("findings") or {}
+    sides = f"{findings.get('b', 'B')} against {findings.get('a', 'A')}: {findings.get('metric', '')}".rstrip(": ")
+    ends = "" if verdict["low"] is None else f" ({verdict['low']:+.2%} to {verdict['high']:+.2%})"
+    seen = verdict["smallest_detectable"]
+    least = "" if seen is None else f"; a difference of {seen:.2%} would have been seen"
+    yield f"{verdict['result'].replace('_', ' ')}: {sides} {verdict['change']:+.2%}{ends}{least}"
+
+
+def _acceptance(found: object) -> str:
+    if not isinstance(found, Mapping):
+        return "-"
+    return "/".join(f"{rate:.0%}" for rate in found["per_position"]) or f"{found['mean_length']:.2f} a step"
+
+
+def _needle(found: object) -> str:
+    return f"{found['found']}/{found['asked']}" if isinstance(found, Mapping) else "-"
+
+
+def _share(found: object) -> str:
+    return f"{found:.0%}" if isinstance(found, int | float) else "-"
+
+
+def _count(found: object) -> str:
+    return "-" if found is None else str(found)
