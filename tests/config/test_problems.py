@@ -68,22 +68,22 @@ error gearshift.yaml:18: side.aliases[0]: no model is called 'titles' (name it a
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", snapshot("error gearshift.yaml: (file): the file is empty (write a first one: gearshift config init)")),
-        ("# nothing\n", snapshot("error gearshift.yaml: (file): the file is empty (write a first one: gearshift config init)")),
-        ("- a\n- b\n", snapshot("error gearshift.yaml:1: (file): the top of the file is not a mapping of keys (write for example models: ...)")),
-        ("just words", snapshot("error gearshift.yaml:1: (file): the top of the file is not a mapping of keys (write for example models: ...)")),
-        ("models: [\n", snapshot("error gearshift.yaml:2: (file): not YAML: while parsing a flow node, expected the node content, but found '<stream end>'")),
-        ("models:\n\tq8: 1\n", snapshot("error gearshift.yaml:2: (file): not YAML: while scanning for the next token, found character '\\t' that cannot start any token (YAML indents by spaces, never by tabs)")),
-        ("models: {a: *b}\n", snapshot("error gearshift.yaml:1: (file): not YAML: found undefined alias 'b'")),
-        ("models: &m {a: *m}\n", snapshot("error gearshift.yaml:1: (file): an alias refers to itself")),
-        ("a: 1\n---\nb: 2\n", snapshot("error gearshift.yaml:2: (file): not YAML: expected a single document in the stream, but found another document")),
+        ("", snapshot("error gearshift.yaml: the file is empty (write a first one: gearshift config init)")),
+        ("# nothing\n", snapshot("error gearshift.yaml: the file is empty (write a first one: gearshift config init)")),
+        ("- a\n- b\n", snapshot("error gearshift.yaml:1: the top of the file is not a mapping of keys (write for example models: ...)")),
+        ("just words", snapshot("error gearshift.yaml:1: the top of the file is not a mapping of keys (write for example models: ...)")),
+        ("models: [\n", snapshot("error gearshift.yaml:2: not YAML: while parsing a flow node, expected the node content, but found '<stream end>'")),
+        ("models:\n\tq8: 1\n", snapshot("error gearshift.yaml:2: not YAML: while scanning for the next token, found character '\\t' that cannot start any token (YAML indents by spaces, never by tabs)")),
+        ("models: {a: *b}\n", snapshot("error gearshift.yaml:1: not YAML: found undefined alias 'b'")),
+        ("models: &m {a: *m}\n", snapshot("error gearshift.yaml:1: an alias refers to itself")),
+        ("a: 1\n---\nb: 2\n", snapshot("error gearshift.yaml:2: not YAML: expected a single document in the stream, but found another document")),
         ("models: !!python/object:os.system {}\n", snapshot("error gearshift.yaml:1: models: tag tag:yaml.org,2002:python/object:os.system is not known")),
-        ("listen: \x07\n", snapshot("error gearshift.yaml:1: (file): not YAML: character 7 is not allowed")),
+        ("listen: \x07\n", snapshot("error gearshift.yaml:1: not YAML: character 7 is not allowed")),
         ("models:\n  ? [a, b]\n  : 1\n", snapshot("error gearshift.yaml:2: models: a key must be plain text")),
-        ("<<: 3\nmodels: {}\n", snapshot("error gearshift.yaml:1: (file): <<: takes an alias of a mapping")),
-        ("models: {a: ${port}}\n", snapshot("error gearshift.yaml:1: (file): not YAML: while parsing a flow mapping, expected ',' or '}', but got '{' (inside { } and [ ] a text with ${...} needs quotes)")),
-        ("models: " + "[" * 100 + "]" * 100, snapshot("error gearshift.yaml:1: (file): not YAML: nested deeper than 40 levels")),
-        ("models: " + "{a: " * 1000, snapshot("error gearshift.yaml:1: (file): not YAML: nested deeper than 40 levels")),
+        ("<<: 3\nmodels: {}\n", snapshot("error gearshift.yaml:1: <<: takes an alias of a mapping")),
+        ("models: {a: ${port}}\n", snapshot("error gearshift.yaml:1: not YAML: while parsing a flow mapping, expected ',' or '}', but got '{' (inside { } and [ ] a text with ${...} needs quotes)")),
+        ("models: " + "[" * 100 + "]" * 100, snapshot("error gearshift.yaml:1: not YAML: nested deeper than 40 levels")),
+        ("models: " + "{a: " * 1000, snapshot("error gearshift.yaml:1: not YAML: nested deeper than 40 levels")),
     ],
     ids=[
         "empty", "comments only", "a list", "a word", "an open bracket", "a tab", "an unknown alias", "an endless alias",
@@ -98,21 +98,15 @@ def test_what_is_not_a_configuration_gets_one_plain_problem(complaints: Complain
 def test_aliases_that_multiply_are_refused_before_they_fill_the_memory(complaints: Complaints) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    assert complaints("\n".join(lines)) == snapshot(
-        "error gearshift.yaml:1: (file): more than 50000 values (aliases multiply)"
-    )
+    assert complaints("\n".join(lines)) == snapshot("error gearshift.yaml:1: more than 50000 values (aliases multiply)")
 
 
 def test_aliases_that_nest_without_end_are_refused(complaints: Complaints) -> None:
     lists = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 2000))]
     merges = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 2000))]
-    assert complaints("\n".join(lists)) == snapshot(
-        "error gearshift.yaml:1: (file): aliases nest deeper than 40 levels"
-    )
-    assert complaints("\n".join(merges)) == snapshot(
-        "error gearshift.yaml:1: (file): aliases nest deeper than 40 levels"
-    )
-    assert complaints("models: &m {<<: *m}") == snapshot("error gearshift.yaml:1: (file): an alias refers to itself")
+    assert complaints("\n".join(lists)) == snapshot("error gearshift.yaml:1: aliases nest deeper than 40 levels")
+    assert complaints("\n".join(merges)) == snapshot("error gearshift.yaml:1: aliases nest deeper than 40 levels")
+    assert complaints("models: &m {<<: *m}") == snapshot("error gearshift.yaml:1: an alias refers to itself")
 
 
 @pytest.mark.parametrize(

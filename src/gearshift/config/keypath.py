@@ -6,11 +6,11 @@ KeyPath = tuple[str | int, ...]
 
 
 def dotted(path: KeyPath) -> str:
-    """``models.qwen.aliases[0]``; the whole document is ``(file)``."""
+    """``models.qwen.aliases[0]``; nothing for the whole document."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text or "(file)"
+    return text
 
 
 def child(value: object, part: str | int) -> object:

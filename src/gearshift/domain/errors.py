@@ -20,7 +20,7 @@ class Problem:
     """One thing wrong with a file: its place, the value at fault and the way out."""
 
     message: str
-    path: str  # dotted place inside the document: models.qwen.variants.int8.args
+    path: str  # dotted place inside the document: models.qwen.variants.int8.args; "" for all of it
     line: int | None = None  # 1-based
     hint: str | None = None
     severity: str = "error"  # "error" | "warning"
@@ -28,7 +28,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        text = f"{where}: {self.path}: {self.message}" if where else f"{self.path}: {self.message}"
+        text = ": ".join(part for part in (where, self.path, self.message) if part)
         return f"{text} ({self.hint})" if self.hint else text
 
 

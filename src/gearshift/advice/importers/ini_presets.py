@@ -85,7 +85,7 @@ def _sections(text: str, file: Path | None) -> dict[str, dict[str, str]]:
         else:
             wrong = _take(sections[name], entry)
         if wrong:
-            problems.append(Problem(wrong, f"[{name}]" if name != _HEAD else "(file)", number, file=file))
+            problems.append(Problem(wrong, f"[{name}]" if name != _HEAD else "", number, file=file))
     if problems:
         raise ConfigError(tuple(problems))
     return sections
