@@ -17,7 +17,7 @@ from gearshift.domain.device import MemoryReading
 from gearshift.domain.errors import Problem
 from gearshift.domain.settings import ApiKey
 from gearshift.domain.units import GIB, MIB
-from gearshift.domain.variant import EngineRef, Probe, Speculation, Timing, Variant
+from gearshift.domain.variant import EngineRef, Probe, Sleep, Speculation, Timing, Variant
 from gearshift.hardware import HostMemory
 
 Subject = TypeVar("Subject", Case, Setup)
@@ -55,6 +55,14 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
     "pasted-escapes": (vllm(args={"served\\_model": "x"}), vllm(args={"served_model": "x"})),
     "model-unreadable": (about(vllm(), model=None, model_trouble="/models/m: cannot be read"), vllm()),
     "model-files-missing": (vllm(dense(missing_files=("b.gguf",))), vllm()),
+    "ram-weights": (
+        llamacpp(on=box(memory=HostMemory(2 * GIB, GIB, 0, 0))),
+        llamacpp(on=box(1, memory=HostMemory(2 * GIB, GIB, 0, 0))),
+    ),
+    "sleep-ram": (
+        vllm(sleep=Sleep(level=1), on=box(1, memory=HostMemory(8 * GIB, 2 * GIB, 0, 0))),
+        vllm(sleep=Sleep(level=2), on=box(1, memory=HostMemory(8 * GIB, 2 * GIB, 0, 0))),
+    ),
     "mtp-absent": (vllm(dense(), speculation=MTP), vllm(hybrid(), speculation=MTP)),
     "mtp-incomplete": (
         vllm(hybrid(mtp=MtpFacts(1, complete=False, missing=("mtp.fc.weight",))), speculation=MTP),
@@ -214,6 +222,10 @@ SETUPS: dict[str, tuple[Setup, Setup]] = {
     "exposed-command": (
         setup(variants=(command("serve", "--host=0.0.0.0"),)),
         setup(variants=(command("serve", "--host=127.0.0.1"),)),
+    ),
+    "exposed-engine": (
+        setup(box(processes=(replace(SERVER, command="vllm serve m --host 0.0.0.0 --port 8000"),))),
+        setup(box(processes=(replace(SERVER, command="vllm serve m --host 0.0.0.0 --api-key x"),))),
     ),
     "config-warnings": (
         replace(setup(), warnings=(Problem("the key is empty", "api_keys[0]"),)),

@@ -118,8 +118,15 @@ def test_a_hub_that_does_not_answer_is_named(tmp_path: Path) -> None:
 def test_the_login_and_the_mirror_come_from_the_environment(hub: FakeHub) -> None:
     Hub.of({"HF_ENDPOINT": hub.url + "/", "HF_TOKEN": "hf_secret"}).revision("org/name")
     assert hub.tokens == {"Bearer hf_secret"}
-    Hub.of({"HF_ENDPOINT": hub.url}).revision("org/name")
+    Hub.of({"HF_ENDPOINT": hub.url, "HOME": "/nowhere"}).revision("org/name")
     assert None in hub.tokens
+
+
+def test_a_login_that_was_kept_is_used_where_no_token_is_given(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hf_kept\n")
+    assert Hub.of({"HF_HOME": str(tmp_path)}).token == "hf_kept"
+    assert Hub.of({"HF_HOME": str(tmp_path), "HF_TOKEN": "hf_given"}).token == "hf_given"
+    assert Hub.of({"HF_TOKEN_PATH": str(tmp_path / "none")}).token is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from artifacts.gguf_bytes import gguf_bytes
 from gearshift.artifacts.templates import Template, model_template, read_template
+from gearshift.artifacts.templates_apart import try_template_apart
 from gearshift.artifacts.templates_patch import apply_patch, make_patch
 from gearshift.artifacts.templates_render import try_template
 from gearshift.domain.errors import GearshiftError
@@ -72,6 +73,22 @@ def test_a_strangers_template_gets_no_hold_of_python() -> None:
 def test_a_template_that_never_ends_is_ended() -> None:
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}xxxxxxxxxxxxxxxx{% endfor %}{% endfor %}"
     assert "more than 1000000 characters" in (try_template(endless).failure or "")
+
+
+def test_apart_a_template_loses_what_it_loses_here() -> None:
+    dropped = CHATML.replace("{{ message.reasoning_content }}", "")
+    assert try_template_apart(dropped) == try_template(dropped)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 99999999999 }}",
+    ],
+)
+def test_a_template_that_takes_everything_is_ended_by_its_limits(hostile: str) -> None:
+    assert try_template_apart(hostile, cpu_s=1).failure is not None
 
 
 def test_the_date_and_loop_controls_that_templates_use_are_there() -> None:

@@ -142,3 +142,31 @@ def test_a_configuration_that_cannot_be_used_is_status_two(
 ) -> None:
     config.write_text("listen: nowhere\n")
     assert gearshift("doctor", "-c", str(config), env=box).exit_code == 2
+
+
+def test_a_recipe_from_elsewhere_is_judged_before_it_is_fetched(
+    gearshift: Gearshift, box: dict[str, str], tmp_path: Path
+) -> None:
+    files = [{"name": "m.gguf", "bytes": 5, "sha256": "0" * 64}]
+    recipe = {
+        "settings": {
+            "engine": {"kind": "llama.cpp", "version": "11434"},
+            "weights": "models/m/m.gguf",
+            "context": 8192,
+            "args": {"split-mode": "row"},
+            "env": {"HF_TOKEN": "${env:HF_TOKEN}"},
+        },
+        "engine": {"kind": "llama.cpp", "version": "11434"},
+        "files": {"weights": {"folder": "models/m", "files": files}},
+    }
+    (tmp_path / "x.recipe").write_text(json.dumps({"recipes": {"m:q8": recipe}}))
+    result = gearshift("doctor", "--recipe", str(tmp_path / "x.recipe"), "--json", env=box)
+    found = {finding["id"]: finding["place"] for finding in of_variant(json.loads(result.stdout))}
+    assert result.exit_code == 1
+    assert found == snapshot(
+        {
+            "engine-missing": "models.m.variants.q8.engine",
+            "llamacpp-row-split": "models.m.variants.q8.args.split-mode",
+            "pin-files": "models.m.variants.q8.weights",
+        }
+    )

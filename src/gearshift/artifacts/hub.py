@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 
 from gearshift.artifacts.hashes import Promise
+from gearshift.artifacts.hub_cache import kept_login
 from gearshift.domain.errors import GearshiftError
 
 PARTIAL = ".partial"  # what a file is called until it is whole
@@ -50,8 +51,8 @@ class Hub:
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> Hub:
-        """``HF_ENDPOINT`` (a mirror) and ``HF_TOKEN``, as huggingface_hub reads them."""
-        return cls((env.get("HF_ENDPOINT") or "").rstrip("/") or None, env.get("HF_TOKEN") or None)
+        """``HF_ENDPOINT`` (a mirror) and the login: ``HF_TOKEN``, else what ``hf auth login`` left."""
+        return cls((env.get("HF_ENDPOINT") or "").rstrip("/") or None, env.get("HF_TOKEN") or kept_login(env))
 
     def revision(self, repository: str, revision: str = "main") -> HubRevision:
         """A branch, tag or commit resolved to a commit, with its files. Raises GearshiftError."""

@@ -12,11 +12,21 @@ from pathlib import Path
 
 def hub_cache_folder(env: Mapping[str, str]) -> Path:
     """The cache of downloads by hub id: ``HF_HUB_CACHE``, else below ``HF_HOME``, else below the XDG cache."""
-    if named := env.get("HF_HUB_CACHE"):
-        return Path(named)
-    home = Path(env.get("HOME", "/"))
-    cache = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
-    return Path(env.get("HF_HOME") or cache / "huggingface") / "hub"
+    named = env.get("HF_HUB_CACHE")
+    return Path(named) if named else _hub_home(env) / "hub"
+
+
+def kept_login(env: Mapping[str, str]) -> str | None:
+    """The token that `hf auth login` keeps in ``HF_TOKEN_PATH``, else below ``HF_HOME``; None = not logged in."""
+    try:
+        return Path(env.get("HF_TOKEN_PATH") or _hub_home(env) / "token").read_text().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _hub_home(env: Mapping[str, str]) -> Path:
+    cache = Path(env.get("XDG_CACHE_HOME") or Path(env.get("HOME", "/")) / ".cache")
+    return Path(env.get("HF_HOME") or cache / "huggingface")
 
 
 def repository_folder(cache: Path, repository: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gearshift.advice.doctor.case import Setup
@@ -14,6 +15,7 @@ _check = Registered(BOX).add
 
 _LOOPBACK = ("127.", "::1", "localhost")
 _ANY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - looked for, not bound to
+_OPEN_HOST = re.compile(r"--host[= ](0\.0\.0\.0|::)( |$)")
 _SWAPPED = GIB
 _SHARE_WORTH_A_NOTE = 0.05  # of a card
 
@@ -139,6 +141,21 @@ def _exposed_command(setup: Setup) -> Iterator[Sighting]:
         if any(word in _ANY_ADDRESS for word in words):
             place = f"models.{variant.model}.variants.{variant.name}.command"
             yield Sighting(f"{variant.id} listens on every address", place)
+
+
+@_check(
+    "exposed-engine",
+    "warning",
+    "an engine that somebody else runs here, open to every address and without a key",
+    why="Whoever reaches this box may use it, and read what it answers to others.",
+    fix="bind it to 127.0.0.1, or give it --api-key; Gearshift's own engines are on loopback",
+    link="docs/remote-access.md",
+)
+def _exposed_engine(setup: Setup) -> Iterator[Sighting]:
+    for process in setup.box.processes:
+        open_to_all = _OPEN_HOST.search(process.command) and "--api-key" not in process.command
+        if not process.ours and open_to_all:
+            yield Sighting(f"pid {process.pid} ({process.command})", "processes")
 
 
 @_check(

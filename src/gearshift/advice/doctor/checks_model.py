@@ -10,6 +10,7 @@ from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Severity, Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, with_mtp
 from gearshift.artifacts.facts import MtpFacts
+from gearshift.domain.units import format_bytes
 
 MODEL: list[Check[Case]] = []
 _check = Registered(MODEL).add
@@ -42,7 +43,8 @@ def _mtp(case: Case) -> MtpFacts | None:
     link="docs/recipes.md",
 )
 def _model_unreadable(case: Case) -> Iterator[Sighting]:
-    if case.model_trouble:
+    to_be_pulled = case.pins is not None and None in case.pins.found.values()  # pin-files says so
+    if case.model_trouble and not to_be_pulled:
         yield Sighting(case.model_trouble, "weights")
 
 
@@ -57,6 +59,41 @@ def _model_unreadable(case: Case) -> Iterator[Sighting]:
 def _model_files_missing(case: Case) -> Iterator[Sighting]:
     if case.model and case.model.missing_files:
         yield Sighting(f"not there: {_some(case.model.missing_files)}", "weights")
+
+
+@_check(
+    "ram-weights",
+    "warning",
+    "weights larger than the RAM of a box without GPUs",
+    why="Every token reads all weights: what does not fit comes from the disk again and again.",
+    fix="use a smaller quantization or a smaller model",
+    link="docs/planner.md",
+)
+def _ram_weights(case: Case) -> Iterator[Sighting]:
+    memory, weights = case.box.memory, _weights_bytes(case)
+    if memory and case.box.devices and not case.box.gpus and weights > memory.total_bytes:
+        what = f"{format_bytes(weights)} of weights, {format_bytes(memory.total_bytes)} of RAM"
+        yield Sighting(what, "weights")
+
+
+@_check(
+    "sleep-ram",
+    "warning",
+    "sleep level 1 with less free RAM than the weights take",
+    why="Level 1 keeps the weights in RAM: putting the variant to sleep would swap or be killed.",
+    fix="write sleep: {level: 2}, which reads them again from disk, or free RAM",
+    link="docs/configuration.md",
+)
+def _sleep_ram(case: Case) -> Iterator[Sighting]:
+    memory, weights = case.box.memory, _weights_bytes(case)
+    keeps = case.variant.sleep is not None and case.variant.sleep.level == 1
+    if memory and keeps and weights > memory.available_bytes:
+        what = f"{format_bytes(weights)} of weights, {format_bytes(memory.available_bytes)} of RAM are free"
+        yield Sighting(what, "sleep")
+
+
+def _weights_bytes(case: Case) -> int:
+    return sum(file.bytes for file in case.model.files) if case.model else 0
 
 
 @_check(

@@ -12,7 +12,7 @@ from gearshift.artifacts.facts import ModelFacts
 from gearshift.artifacts.hub_cache import cached_snapshot
 from gearshift.artifacts.model import read_model
 from gearshift.artifacts.templates import Template, model_template, read_json, read_template
-from gearshift.artifacts.templates_render import try_template
+from gearshift.artifacts.templates_apart import try_template_apart
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Variant
@@ -87,7 +87,7 @@ def _draft(case: Case, hub_cache: Path) -> ModelFacts | None:
 
 def _with_template(case: Case) -> Case:
     template, trouble = _tried(lambda: _template(case))
-    rendering = try_template(template.text) if template else None
+    rendering = try_template_apart(template.text) if template else None
     return replace(case, template=template, template_trouble=trouble, rendering=rendering)
 
 
