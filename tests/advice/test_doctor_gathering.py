@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from fakes.cases import box, setup, vllm
-from gearshift.advice.doctor import Case, Pins, examine
+from gearshift.advice.doctor import Case, EngineProcess, Pins, examine
 from gearshift.advice.doctor.gather_box import gather_box
 from gearshift.advice.doctor.gather_case import gather_case
 from gearshift.advice.doctor.gather_pins import gather_pins
@@ -201,6 +203,28 @@ def test_findings_come_worst_first_with_the_line_of_the_nearest_key() -> None:
     assert [finding.severity for finding in found] == ["error", "warning", "warning", "note"]
     assert found[0].place == "gearshift.yaml:7: models.m.variants.v.gpus"
     assert found[1].place == "gearshift.yaml:4: models.m.variants.v.args.a\\_b"
+
+
+def test_a_living_worker_is_found_by_its_name_with_what_it_holds() -> None:
+    renamed = ["/bin/bash", "-c", "exec -a VLLM::Worker_TP0 sleep 60"]
+    with subprocess.Popen(renamed) as worker:
+        try:
+            memory = FakeMemory.parse("1x24GiB")
+            memory.held = {"GPU-fake-0": {worker.pid: 9 * GIB}}
+            found = worker_of(memory, worker.pid)
+        finally:
+            worker.kill()
+    assert (found.command, found.held) == ("VLLM::Worker_TP0 60", {"GPU-fake-0": 9 * GIB})
+
+
+def worker_of(memory: FakeMemory, pid: int) -> EngineProcess:
+    """The process once it has renamed itself, within ten seconds."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        for process in gather_box(memory, {"PATH": "/bin"}).processes:
+            if process.pid == pid:
+                return process
+    raise TimeoutError(pid)
 
 
 def test_this_very_process_is_no_engine() -> None:
