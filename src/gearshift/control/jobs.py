@@ -78,6 +78,8 @@ class Jobs:
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, start_new_session=True,
                 )  # fmt: skip
             self._processes[job.id] = process
+            if self._jobs[job.id].state == "cancelled":  # while it was being started
+                self._signal(job.id, signal.SIGINT)
             code = await process.wait()
         except OSError as error:
             with contextlib.suppress(OSError):
