@@ -45,6 +45,14 @@ Commands:
   run         Chat with a model through the running server.
   plan        Say whether a variant fits, how long, and how fast it can be.
   ledger      Read engines' start-up logs: where memory went, what failed.
+  bench       Measure a server honestly: depth, load, speculation, caching,
+              swaps.
+  results     List, show, compare and export stored measurements.
+  doctor      Find what is wrong or risky, and say what to do about it.
+  lock        Pin variants: revisions, file hashes, engine versions and
+              templates.
+  pull        Fetch exactly the files a lock names, and compare each with it.
+  verify      Compare files, templates and engines with a lock, byte by byte.
   config      Check, show, describe and import configurations.
   engine      Install, list and remove engines.
   demo        Swap between variants of a small model and print what happened.
