@@ -168,6 +168,20 @@ async def test_an_engine_that_is_not_there_is_a_503_of_ours() -> None:
     assert "m:v" in document["error"]["message"]
 
 
+@pytest.mark.parametrize("status", ["000 Odd", "101 Switching Protocols", "999 Odd"])
+async def test_a_status_that_is_no_final_answer_is_a_503_of_ours(status: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+    odd = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with odd, front(odd.sockets[0].getsockname()[1]) as door, aiohttp.ClientSession(door.url) as client:
+        code, document = await fetch(client, "/v1/chat/completions", CHAT)
+    assert code == 503
+    assert status[:3].lstrip("0") in document["error"]["message"]
+
+
 async def test_the_503_of_a_dead_engine_carries_controls_reason(client: aiohttp.ClientSession, door: Front) -> None:
     door.broker.upstream = upstream_at(1)
     door.broker.open = False

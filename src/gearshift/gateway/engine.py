@@ -23,6 +23,7 @@ _READ_BUFFER: Final = 256 * 1024
 # A body up to here is joined and sent with the head at once; a larger one goes part by part, uncopied.
 _JOINED: Final = 64 * 1024
 _PIECE: Final = 512 * 1024
+_FINAL: Final = range(200, 600)  # of a final answer; 101 would hand the client a connection that is not its own
 
 _HOP_BY_HOP = frozenset(
     {
@@ -113,7 +114,11 @@ class EngineClient:
             data = b"".join(body) if length is not None and length <= _JOINED else _parts(body)
         else:
             data = body
-        return await self.session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        response = await self.session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        if response.status not in _FINAL:
+            response.close()
+            raise aiohttp.ClientPayloadError(f"status {response.status} is no answer")
+        return response
 
 
 @lru_cache(maxsize=256)
