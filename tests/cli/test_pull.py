@@ -142,6 +142,25 @@ def test_files_that_nobody_knows_the_source_of_are_named(gearshift: Gearshift, r
     assert (result.exit_code, "the lock does not say where it is from" in result.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("folder", ["/elsewhere", "../elsewhere", "models/../../elsewhere"])
+def test_nothing_is_written_outside_the_folder_of_the_recipe_unasked(
+    gearshift: Gearshift, recipe: Path, hub: FakeHub, folder: str
+) -> None:
+    changed(recipe, folder=folder)
+    result = pull(gearshift, recipe, hub)
+    assert (result.exit_code, f"would be written to {folder}, outside of " in result.stderr) == (1, True)
+    assert hub.ranges == []
+
+
+def test_a_lock_of_ones_own_may_name_places_elsewhere(
+    gearshift: Gearshift, recipe: Path, hub: FakeHub, tmp_path: Path
+) -> None:
+    changed(recipe, folder=str(tmp_path / "srv"))
+    result = gearshift("pull", "--outside", "--recipe", str(recipe), env={"HF_ENDPOINT": hub.url})
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "srv/q8.gguf").read_bytes() == GGUF
+
+
 def test_what_does_not_fit_on_the_disk_is_not_begun(gearshift: Gearshift, recipe: Path, hub: FakeHub) -> None:
     changed(recipe, files=[{"name": "q8.gguf", "bytes": 1 << 60, "sha256": "0" * 64}])
     result = pull(gearshift, recipe, hub)

@@ -20,11 +20,14 @@ models:
       q6: {engine: {kind: llama.cpp, path: llama-server}, weights: qwen.gguf, env: {MY_TOKEN: "x"}}
 """
 GGUF = b"GGUF\x03\0\0\0" + bytes(16)
-ESCAPING = {
-    "settings": {},
-    "engine": {"kind": "vllm"},
-    "files": {"weights": {"files": [{"name": "../../.bashrc", "bytes": 1, "sha256": "0"}]}},
-}
+
+
+def harmful(**files: object) -> str:
+    weights = {"files": [{"name": "a", "bytes": 1, "sha256": "0"}]} | files
+    recipe = {"settings": {}, "engine": {"kind": "vllm"}, "files": {"weights": weights}}
+    return json.dumps({"recipes": {"a:b": recipe}})
+
+
 ENGINE = '#!/bin/sh\ncase "$1" in --version) echo "version: {build} (0123abcd)" ;; *) exit 1 ;; esac\n'
 
 
@@ -115,9 +118,11 @@ def test_only_the_variants_named_are_compared(gearshift: Gearshift, locked: Path
         ('{"recipes": {"a:b": {"settings": {}, "engine": {"kind": 5}}}}', "Expected `str`, got `int`"),
         ('{"format": 9, "recipes": {}}', "has format 9, 1 is known"),
         (
-            json.dumps({"recipes": {"a:b": ESCAPING}}),
+            harmful(files=[{"name": "../../.bashrc", "bytes": 1, "sha256": "0"}]),
             "names the file '../../.bashrc', which leads out of its folder",
         ),
+        (harmful(revision="../../x"), "names the revision '../../x', which is no commit"),
+        (harmful(repository="org/../../x"), "names the repository 'org/../../x', which is none"),
     ],
 )
 def test_a_file_that_is_no_lock_or_means_harm_is_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from gearshift.domain.errors import GearshiftError
 
 LOCK_FILE = "gearshift.lock"
 FORMAT = 1
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +111,23 @@ def read_lock(path: Path) -> Lock:
         raise GearshiftError(f"{path} is no lock: {error}", hint="write it anew: gearshift lock") from error
     if lock.format != FORMAT:
         raise GearshiftError(f"{path} has format {lock.format}, {FORMAT} is known", hint="use a newer Gearshift")
-    _refuse_escapes(lock, path)
+    for name, recipe in lock.recipes.items():
+        for files in recipe.files.values():
+            if harm := _harm(files):
+                raise GearshiftError(f"{path}: {name} {harm}", hint="do not use this recipe")
     return lock
 
 
-def _refuse_escapes(lock: Lock, path: Path) -> None:
-    """A recipe comes from somebody else: its files stay below the folder they are fetched into."""
-    for name, recipe in lock.recipes.items():
-        for file in (file for files in recipe.files.values() for file in files.files):
-            if Path(file.name).is_absolute() or ".." in Path(file.name).parts or not file.name:
-                raise GearshiftError(
-                    f"{path}: {name} names the file {file.name!r}, which leads out of its folder",
-                    hint="do not use this recipe",
-                )
+def _harm(files: PinnedFiles) -> str | None:
+    """A recipe comes from somebody else: no name in it may lead anywhere but below the folder that it names."""
+    for file in files.files:
+        if not file.name or Path(file.name).is_absolute() or ".." in Path(file.name).parts:
+            return f"names the file {file.name!r}, which leads out of its folder"
+    if files.revision is not None and not _COMMIT.fullmatch(files.revision):
+        return f"names the revision {files.revision!r}, which is no commit"
+    if files.repository is not None and not _REPOSITORY.fullmatch(files.repository):
+        return f"names the repository {files.repository!r}, which is none"
+    return None
 
 
 def lock_text(lock: Lock) -> str:

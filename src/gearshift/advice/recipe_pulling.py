@@ -60,6 +60,20 @@ def _of_recipe(recipe: Recipe, places: Places) -> Iterator[Wanted]:
             yield Wanted(files, file, places.file(files, file))
 
 
+def refuse_outside(recipes: Mapping[str, Recipe], places: Places) -> None:
+    """Raises GearshiftError for a place, out of the lock's own folder and the hub's cache, that would be written to."""
+    root = places.root.resolve()
+    for name, recipe in recipes.items():
+        folders = [files.folder for files in recipe.files.values() if files.folder is not None]
+        own = [recipe.template.file] if recipe.template and recipe.template.file else []
+        for place in (*folders, *own):
+            if not (root / place).resolve().is_relative_to(root):
+                raise GearshiftError(
+                    f"{name} would be written to {place}, outside of {root}",
+                    hint="if the lock is yours, or you trust it, pull with --outside",
+                )
+
+
 def check_room(wanted: Iterable[Wanted]) -> None:
     """Raises GearshiftError when what is to come does not fit on its disk."""
     needed: dict[Path, int] = {}

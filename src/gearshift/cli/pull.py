@@ -13,6 +13,7 @@ from gearshift.advice.recipe_pulling import (
     check_room,
     fetch_file,
     name_main_branch,
+    refuse_outside,
     restore_template,
     wanted_files,
 )
@@ -26,14 +27,17 @@ from gearshift.domain.units import format_bytes
 @click.command("pull")
 @click.argument("variants", nargs=-1, metavar="[VARIANT]...")
 @RECIPE
+@click.option("--outside", is_flag=True, help="Also write to places outside the lock's own folder.")
 @pass_session
-def command(session: Session, variants: tuple[str, ...], recipe: Path | None) -> None:
+def command(session: Session, variants: tuple[str, ...], recipe: Path | None, *, outside: bool) -> None:
     """Fetch exactly the files a lock names, and compare each with it.
 
     A transfer that broke off goes on where it ended. Files that are here are compared and kept; one that is another is
     never replaced. For a recipe from elsewhere a gearshift.yaml is written beside it, if there is none.
     """
     locked = chosen(session, recipe, variants)
+    if not outside:
+        refuse_outside(locked.recipes, locked.places)
     with session.output.progress() as progress:
         wanted = wanted_files(locked.recipes, locked.places, ByteProgress(progress, "comparing"))
         check_room(wanted)
