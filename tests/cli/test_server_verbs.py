@@ -13,7 +13,8 @@ from click.testing import Result
 from inline_snapshot import snapshot
 
 from fakes.admin import FakeAdmin
-from gearshift.domain.errors import Failure, LoadFailedError, QueueFullError, StopIncompleteError
+from gearshift.domain.admin import ReloadReport
+from gearshift.domain.errors import Failure, LoadFailedError, Problem, QueueFullError, StopIncompleteError
 
 Gearshift = Callable[..., Result]
 
@@ -183,6 +184,44 @@ Error: Invalid value for '--timeout': 'soon' is not a duration; write for exampl
 def test_quiet_prints_data_and_errors_only(admin: FakeAdmin, gearshift: Gearshift) -> None:
     assert seen(gearshift("-q", "load", "qwen:int4")) == (0, "", "")
     assert admin.rows["qwen:int4"].state == "ready"
+
+
+def test_reload_says_what_it_did_with_each_variant(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    problem = Problem("changed to 8889, which takes a restart of the server", "listen", severity="warning")
+    admin.reload_report = ReloadReport(
+        applied=True, added=("a:b",), changed=("qwen:q8",), untouched=("smol:q4",), problems=(problem,)
+    )
+    assert seen(gearshift("reload")) == snapshot(
+        (
+            0,
+            """\
+added: a:b
+changed, restarted once idle: qwen:q8
+untouched: smol:q4
+""",
+            "warning: listen: changed to 8889, which takes a restart of the server\n",
+        )
+    )
+    assert json.loads(gearshift("reload", "--json").stdout)["changed"] == ["qwen:q8"]
+
+
+def test_reload_of_a_broken_file_tells_every_problem_and_ends_with_2(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    problems = (
+        Problem("'10x' is not a duration", "defaults.load_timeout", 5, file=Path("/g.yaml")),
+        Problem("unknown key 'modls'", "modls", 9, "did you mean models?", file=Path("/g.yaml")),
+    )
+    admin.reload_report = ReloadReport(applied=False, problems=problems)
+    assert seen(gearshift("reload")) == snapshot(
+        (
+            2,
+            "",
+            """\
+error: nothing was changed
+error: /g.yaml:5: defaults.load_timeout: '10x' is not a duration
+error: /g.yaml:9: modls: unknown key 'modls' (did you mean models?)
+""",
+        )
+    )
 
 
 def test_unload_says_that_it_is_stopped(admin: FakeAdmin, gearshift: Gearshift) -> None:

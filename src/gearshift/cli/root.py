@@ -20,6 +20,7 @@ VERBS: Mapping[str, str] = {
     "ps": "Show every variant with its state, memory and load.",
     "load": "Make a variant resident, swapping like a request would.",
     "unload": "Drain and stop a variant.",
+    "reload": "Have the server read its configuration again.",
     "stop": "End the server: drain, stop every engine, verify.",
     "logs": "Print an engine's log.",
     "run": "Chat with a model through the running server.",
