@@ -95,6 +95,18 @@ def test_what_is_not_a_configuration_gets_one_plain_problem(complaints: Complain
     assert complaints(text) == said
 
 
+@pytest.mark.parametrize("escape", [r"\ud800", r"\0", r"\ude00\ud83d"])
+def test_an_escape_that_no_answer_or_argument_can_hold_is_refused(complaints: Complaints, escape: str) -> None:
+    text = _models(f'a: {{engine: command, command: [x, "${{port}}", "y{escape}"]}}')
+    said = "error gearshift.yaml:4: models.m.variants.a.command[2]: a text cannot hold this escape"
+    assert complaints(text).splitlines()[0] == said
+
+
+def test_a_character_written_as_json_writes_it_is_read_whole(load: Load) -> None:
+    text = _models(r'a: {engine: command, command: [x, "${port}"], filters: {force: {user: "\ud83d\ude00"}}}')
+    assert load(text).settings.variants()["m:a"].filters.force == {"user": "\U0001f600"}
+
+
 def test_aliases_that_multiply_are_refused_before_they_fill_the_memory(complaints: Complaints) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

@@ -201,7 +201,7 @@ class _Reader:
             yield self._value(item, (*path, position))
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> object:
-        text = str(node.value)
+        text = self._text(node, path)
         if node.style is not None:
             return text
         value = plain_scalar(text)
@@ -210,9 +210,16 @@ class _Reader:
     def _key(self, node: yaml.Node, path: KeyPath, line: int) -> str | None:
         self._count(node)
         if isinstance(node, yaml.ScalarNode):
-            return str(node.value)
+            return self._text(node, path)
         self._report("a key must be plain text", path, line)
         return None
+
+    def _text(self, node: yaml.ScalarNode, path: KeyPath) -> str:
+        """Escapes can write what no argument, file name or answer can hold: a NUL, and half of a UTF-16 pair."""
+        text = str(node.value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON writes whole pairs
+        if "\0" in text or text.count("\ufffd") > node.value.count("\ufffd"):
+            self._report("a text cannot hold this escape", path, node.start_mark.line + 1)
+        return text.replace("\0", "")
 
     def _merge_sources(self, node: yaml.Node, path: KeyPath, line: int) -> Iterator[yaml.MappingNode]:
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
