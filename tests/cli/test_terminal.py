@@ -38,6 +38,15 @@ def test_a_load_is_shown_live_and_leaves_one_line(admin: FakeAdmin, tmp_path: Pa
     assert re.search(r"qwen:int4 is ready \(.*\)\r\n$", ESCAPES.sub("", terminal.screen))
 
 
+def test_ps_gives_up_columns_rather_than_wrap(admin: FakeAdmin, tmp_path: Path) -> None:
+    with on_terminal([*PROGRAM, "ps"], os.environ | {"COLUMNS": "80"}, tmp_path) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.screen.splitlines()
+    assert lines[0] == "VARIANT    STATE    MEM(plan/real)   CTX     IN-FLIGHT  QUEUED  UNLOAD-IN"
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == len(admin.rows) + 4  # the heading, and three lines about the failed one
+
+
 def test_an_interrupted_load_leaves_the_queue(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.hold_load = threading.Event()
     with on_terminal([*PROGRAM, "load", "qwen:int4"], os.environ, tmp_path) as terminal:

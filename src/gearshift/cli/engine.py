@@ -80,7 +80,10 @@ def _accelerator(text: str) -> Accelerator:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list of engines.")
 @pass_session
 def list_(session: Session, *, as_json: bool) -> None:
-    """Show every engine found: managed ones, and those on PATH."""
+    """Show every engine found: managed ones, and those on PATH.
+
+    FLAGS is how many flags its own help lists; they are what `args` is checked against.
+    """
     with session.output.progress() as show:
         show("looking for engines")
         found = Toolchain(session.paths, session.env).list()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,11 @@ class Output:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal that data goes to; None for a pipe or a file."""
+        return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def write(self, text: str, *, newline: bool = True) -> None:
         """Data for a person or a pipe."""

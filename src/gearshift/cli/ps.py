@@ -14,6 +14,7 @@ from gearshift.domain.units import format_bytes, format_duration
 COLUMNS = (
     "VARIANT", "ENGINE", "STATE", "MEM(plan/real)", "CTX", "IN-FLIGHT", "QUEUED", "PID", "PORT", "UNLOAD-IN",
 )  # fmt: skip
+GIVEN_UP = ("PORT", "PID", "ENGINE", "UNLOAD-IN")  # in this order, where a terminal is too narrow
 UNKNOWN = "-"
 
 
@@ -23,19 +24,32 @@ UNKNOWN = "-"
 def command(session: Session, *, as_json: bool) -> None:
     """Show every variant with its state, memory and load.
 
-    A failed variant has its root cause and what to do about it underneath.
+    A failed variant has its root cause and what to do about it underneath. A terminal that is too narrow gets fewer
+    columns.
     """
     rows = session.admin.get("/variants")
-    session.output.emit(rows, as_json=as_json, human=lambda: render(rows))
+    session.output.emit(rows, as_json=as_json, human=lambda: render(rows, session.output.width))
 
 
-def render(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table, with the failure of each failed variant in the lines below its row."""
-    lines = iter(table(COLUMNS, [_cells(row) for row in rows]).splitlines())
+def render(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
+    """The table, with the failure of each failed variant in the lines below its row; ``width`` is a terminal's."""
+    lines = iter(_fitted([_cells(row) for row in rows], width).splitlines())
     text = [next(lines)]
     for row, line in zip(rows, lines, strict=True):
         text += [line, *_failure(row["failure"])]
     return "\n".join(text)
+
+
+def _fitted(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """The table without as many of the columns to give up as it takes to fit."""
+    kept = list(COLUMNS)
+    text = table(kept, rows)
+    for name in GIVEN_UP:
+        if width is None or max(map(len, text.splitlines())) <= width:
+            break
+        kept.remove(name)
+        text = table(kept, [[row[COLUMNS.index(column)] for column in kept] for row in rows])
+    return text
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
