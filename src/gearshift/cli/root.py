@@ -28,6 +28,7 @@ VERBS: Mapping[str, str] = {
     "ledger": "Read engines' start-up logs: where memory went, what failed.",
     "bench": "Measure a server honestly: depth, load, speculation, caching, swaps.",
     "results": "List, show, compare and export stored measurements.",
+    "report": "Write measurements up as a page or a forum post.",
     "doctor": "Find what is wrong or risky, and say what to do about it.",
     "lock": "Pin variants: revisions, file hashes, engine versions and templates.",
     "pull": "Fetch exactly the files a lock names, and compare each with it.",

@@ -69,7 +69,7 @@ async def _measured(asked: Asked, variants: Sequence[str], progress: Progress, e
 async def _pairs(asked: Asked, admin: BenchAdmin, names: Sequence[str], progress: Progress, ending: Ending) -> None:
     status = await admin.get("/status")
     url = asked.session.admin.target.url or str(status["listen"])
-    target = Target(url, ", ".join(names), "gearshift", str(status["version"]))
+    target = Target(url, ", ".join(names), provenance={"gearshift": str(status["version"])})
     ordered = _ordered(names)
     found = Swaps(target)
     kept = _Kept(asked, target)

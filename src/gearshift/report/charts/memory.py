@@ -1,0 +1,33 @@
+"""Where memory is, by the engine's own start-up log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gearshift.domain.units import format_bytes
+from gearshift.report.blocks import Figure
+from gearshift.report.charts.shapes import Stacks
+from gearshift.report.documents import Experiment
+
+_PARTS = {
+    "weights_bytes": "weights",
+    "kv_pool_bytes": "KV pool",
+    "state_bytes": "recurrent state",
+    "compute_bytes": "compute",
+    "graph_bytes": "graphs",
+}
+
+
+def figures(experiments: Sequence[Experiment]) -> Iterator[Figure]:
+    """One chart with a bar a variant; a variant measured several times counts once."""
+    known = {experiment.name: found for experiment in experiments if (found := experiment.provenance.get("memory"))}
+    if not known:
+        return
+    parts = [(label, tuple(float(bar.get(name) or 0) for bar in known.values())) for name, label in _PARTS.items()]
+    shown = tuple((label, values) for label, values in parts if any(values))
+    chart = Stacks("Memory by the engine's log", "bytes", tuple(known), shown)
+    bars = [
+        f"{bar}: {', '.join(f'{label} {format_bytes(values[place])}' for label, values in shown if values[place])}"
+        for place, bar in enumerate(known)
+    ]
+    yield Figure(chart, f"{chart.title}. {'; '.join(bars)}.")

@@ -1,0 +1,48 @@
+"""Takes out what nobody else should read: names of home folders, keys, passwords in URLs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+HIDDEN = "[redacted]"
+
+_HOME = re.compile(r"(?:/home/[^/\s\"':,]+|/Users/[^/\s\"':,]+|(?<![\w/])/root)(?=/|$|[\s\"':,])")
+_TOKENS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{8,}|hf_[A-Za-z0-9]{8,}|ghp_[A-Za-z0-9]{8,}|nvapi-[A-Za-z0-9_-]{8,})")
+_BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)\S+")
+_USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
+_NAME = r"[\w-]*(?:api[_-]?key|secret|password|passwd|token(?!s|i[sz]|_)|credential)[\w-]*"
+_ASSIGNED = re.compile(rf"(?i)((?:--)?\b{_NAME}[=:]\s*)[^\s&,;\"']+")
+_SECRET_NAME = re.compile(rf"(?i)-*{_NAME}|authorization")
+
+
+def redacted(value: Any) -> Any:
+    """The JSON value without secrets. A flag such as ``--api-key`` hides the word after it in a list of words."""
+    if isinstance(value, str):
+        return redacted_text(value)
+    if isinstance(value, Mapping):
+        return {key: _field(str(key), item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return list(_words(value))
+    return value
+
+
+def redacted_text(text: str) -> str:
+    """One string without home folders and keys."""
+    text = _HOME.sub("~", text)
+    text = _USERINFO.sub("", text)
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    text = _TOKENS.sub(HIDDEN, text)
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+def _field(key: str, item: Any) -> Any:
+    return HIDDEN if isinstance(item, str) and _SECRET_NAME.fullmatch(key) else redacted(item)
+
+
+def _words(words: Sequence[Any]) -> Iterator[Any]:
+    hide = False
+    for word in words:
+        yield HIDDEN if hide and isinstance(word, str) else redacted(word)
+        hide = isinstance(word, str) and word.startswith("-") and _SECRET_NAME.fullmatch(word) is not None

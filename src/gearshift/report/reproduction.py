@@ -1,0 +1,155 @@
+"""The exact recipe: versions, command lines, files, hardware, and the commands that measured it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gearshift.domain.units import format_bytes
+from gearshift.report.blocks import Block, Code, Table
+from gearshift.report.documents import OURS, Experiment
+
+Plan = Mapping[str, Any]
+
+
+def recipe(experiments: Sequence[Experiment]) -> Iterator[Block]:
+    """What was served, each target once, and then how it was measured."""
+    rows = tuple(dict.fromkeys(row for experiment in experiments for row in _conditions(experiment)))
+    if rows:
+        yield Table(("what", "value"), rows)
+    served = dict.fromkeys(text for experiment in experiments if (text := _served(experiment)))
+    yield from (Code(text) for text in served)
+    commands = list(dict.fromkeys(text for experiment in experiments if (text := command(experiment))))
+    if commands:
+        yield Code("\n".join(commands))
+
+
+def _conditions(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    target, provenance = experiment.target, experiment.provenance
+    yield "measured with", _joined(experiment.tool, experiment.tool_version)
+    if target.get("engine"):
+        yield "engine", _joined(target["engine"], target.get("engine_version"))
+    if experiment.model:
+        yield "model", str(experiment.model)
+    for file in provenance.get("weights") or ():
+        digest = f"sha256 {file['sha256']}" if file.get("sha256") else "not hashed"
+        yield "weights", f"{file['file']}, {format_bytes(file['bytes'])}, {digest}"
+    yield from _hardware(provenance.get("hardware") or {})
+    if experiment.tool != OURS:
+        conditions = target.get("conditions") or {}
+        yield from ((f"{experiment.tool}: {key}", str(value)) for key, value in conditions.items())
+        yield from ((f"{experiment.tool}: {key} means", text) for key, text in experiment.definitions.items())
+
+
+def _hardware(hardware: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for gpu in hardware.get("gpus") or ():
+        yield "GPU", f"{gpu['name']}, {format_bytes(gpu['bytes'])}"
+    if hardware:
+        ram = format_bytes(hardware["ram_bytes"]) if hardware.get("ram_bytes") else "unknown"
+        yield "processor", f"{hardware.get('cpu') or 'unknown'}, {hardware.get('cores')} cores, {ram} of memory"
+        yield "kernel", str(hardware.get("kernel"))
+
+
+def _served(experiment: Experiment) -> str:
+    """The engine's environment and command line, to be run as it stands but for its port."""
+    provenance = experiment.provenance
+    if not provenance.get("argv"):
+        return ""
+    env = [f"{name}={shlex.quote(value)}" for name, value in (provenance.get("env") or {}).items()]
+    words = [_quoted(word) for word in provenance["argv"]]
+    return f"# {experiment.name}\n" + " \\\n  ".join([*env, *_paired(words)])
+
+
+def _paired(words: Sequence[str]) -> Iterator[str]:
+    """A flag and its values on one line."""
+    line: list[str] = []
+    for word in words:
+        if word.startswith("-") and line:
+            yield " ".join(line)
+            line = []
+        line.append(word)
+    yield " ".join(line)
+
+
+def _quoted(word: str) -> str:
+    """For a shell, which must still expand ``~``."""
+    return "~/" + shlex.quote(word[2:]) if word.startswith("~/") else shlex.quote(word)
+
+
+def command(experiment: Experiment) -> str:
+    """The `gearshift bench` line that measures it again; empty where the plan is not known."""
+    if experiment.kind == "swap":
+        names = dict.fromkeys(name for cell in experiment.cells for name in cell.setting.split(" > "))
+        return shlex.join(["gearshift", "bench", "swap", *names, "--repeats", str(experiment.cells[0].trials)])
+    if not experiment.plan or experiment.kind not in _OWN:
+        return ""
+    first = experiment.plan[0]
+    words = ["gearshift", "bench", experiment.kind, *_OWN[experiment.kind](experiment.plan)]
+    if experiment.kind not in {"ab", "speculation"}:
+        words += ["--model", experiment.name]
+    if not experiment.provenance:
+        words += ["--url", str(experiment.target.get("url"))]
+    words += ["--output", str(first["output"]), "--requests", str(_requests(experiment.plan))]
+    words += ["--repeats", str(first["trials"])]
+    return shlex.join([*words, *_shape(first)])
+
+
+def _shape(plan: Plan) -> Iterator[str]:
+    """Options that differ from what they are by default."""
+    if plan.get("file"):
+        yield from ("--prompts", str(plan["file"]))
+    elif plan.get("kind") != "prose":
+        yield from ("--text", str(plan["kind"]))
+    if plan.get("dialect") != "chat" and plan.get("kind") != "ids":
+        yield from ("--api", str(plan["dialect"]))
+    if not plan.get("exact", True):
+        yield "--natural-end"
+
+
+def _requests(plan: Sequence[Plan]) -> int:
+    return min(int(cell["requests"]) for cell in plan)
+
+
+def _ladder(plan: Sequence[Plan]) -> list[str]:
+    needles = _several(plan[0].get("needles") or ())
+    return ["--depths", _column(plan, "depth"), *(["--needle", needles] if needles else [])]
+
+
+def _concurrency(plan: Sequence[Plan]) -> list[str]:
+    return ["--levels", _column(plan, "concurrency"), "--input", str(plan[0]["depth"])]
+
+
+def _speculation(plan: Sequence[Plan]) -> list[str]:
+    tokens, levels = _column(plan, "setting"), _column(plan, "concurrency")
+    return ["--tokens", tokens, "--levels", levels, "--depths", _column(plan, "depth")]
+
+
+def _prefix(plan: Sequence[Plan]) -> list[str]:
+    prefix = int(plan[0]["shared_prefix"])
+    return ["--prefix", str(prefix), "--suffix", str(int(plan[0]["depth"]) - prefix)]
+
+
+def _ab(plan: Sequence[Plan]) -> list[str]:
+    return [*(str(cell["setting"]) for cell in plan), "--input", str(plan[0]["depth"])]
+
+
+def _column(plan: Sequence[Plan], name: str) -> str:
+    return _several(dict.fromkeys(cell[name] for cell in plan))
+
+
+def _several(values: Any) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def _joined(name: object, version: object) -> str:
+    return f"{name} {version}" if version else str(name)
+
+
+_OWN = {
+    "ladder": _ladder,
+    "concurrency": _concurrency,
+    "speculation": _speculation,
+    "prefix": _prefix,
+    "ab": _ab,
+}

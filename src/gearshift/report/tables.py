@@ -1,0 +1,81 @@
+"""Cells as a table: one row each, without the columns that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gearshift.report.blocks import Table
+from gearshift.report.documents import Cell, Experiment
+from gearshift.report.words import LABELS, NONE, figure, share, tokens
+
+PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
+_SERVING = ("ttft_s", "tpot_s", "chunk_gap_s", "decode_tok_s", "prefill_tok_s", "output_tok_s", "e2e_s")
+Column = tuple[str, Callable[[Cell], str]]
+
+
+def cell_table(experiment: Experiment) -> Table:
+    """The experiment's cells. An invalid one says so in its last column."""
+    columns = _swap_columns() if experiment.kind == "swap" else _serving_columns(experiment)
+    rows = [tuple(read(cell) for _, read in columns) for cell in experiment.cells]
+    return without_empty(tuple(name for name, _ in columns), rows)
+
+
+def without_empty(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """The table without columns that are empty in every row; columns of figures are numeric."""
+    shown = [place for place in range(len(columns)) if any(row[place] != NONE for row in rows)]
+    cut = tuple(tuple(row[place] for place in shown) for row in rows)
+    numeric = frozenset(place for place in range(len(shown)) if all(_is_figure(row[place]) for row in cut))
+    return Table(tuple(columns[place] for place in shown), cut, numeric)
+
+
+def _serving_columns(experiment: Experiment) -> list[Column]:
+    def of(name: str) -> Callable[[Cell], str]:
+        return lambda cell: figure(cell.figure(name), name)
+
+    streams: list[Column] = (
+        [] if experiment.kind == "saturate" else [("streams", lambda cell: _count(cell.concurrency))]
+    )
+    return [
+        ("setting", lambda cell: cell.setting or NONE),
+        *streams,
+        ("depth", lambda cell: NONE if cell.depth is None else tokens(cell.depth)),
+        *((LABELS[name], of(name)) for name in _SERVING),
+        ("accepted by position", _accepted),
+        ("tokens a step", lambda cell: NONE if not _drafted(cell) else f"{cell.tokens_per_step:.2f}"),
+        ("from cache", lambda cell: share(cell.cache_hit_share)),
+        ("needles", lambda cell: NONE if cell.needle is None else f"{cell.needle[0]} of {cell.needle[1]}"),
+        ("trials", lambda cell: _count(cell.trials)),
+        ("valid", _valid),
+    ]
+
+
+def _swap_columns() -> list[Column]:
+    def of(name: str) -> Callable[[Cell], str]:
+        return lambda cell: figure(cell.figure(name), name)
+
+    phases: list[Column] = [(name.removesuffix("_s"), of(name)) for name in PHASES]
+    first: Column = (LABELS["first_token_s"], of("first_token_s"))
+    return [("swap", lambda cell: cell.setting), first, *phases, ("trials", lambda cell: _count(cell.trials))]
+
+
+def _accepted(cell: Cell) -> str:
+    return " ".join(share(rate) for rate in cell.acceptance) or NONE
+
+
+def _drafted(cell: Cell) -> bool:
+    """Without drafts a step is a token, which needs no column."""
+    return cell.tokens_per_step is not None and cell.mean_length is not None
+
+
+def _valid(cell: Cell) -> str:
+    if not cell.valid:
+        return "NO"
+    return "flagged" if cell.flags else "yes"
+
+
+def _count(found: int | None) -> str:
+    return NONE if found is None else str(found)
+
+
+def _is_figure(text: str) -> bool:
+    return text == NONE or text[:1].isdigit()
