@@ -63,6 +63,7 @@ def test_a_llama_cpp_log_is_summed_over_devices_with_host_memory_apart() -> None
                 },
             ],
             "missing": [],
+            "notices": [],
             "failure": None,
             "starts": [
                 {
@@ -107,6 +108,7 @@ def test_a_llama_cpp_log_is_summed_over_devices_with_host_memory_apart() -> None
                         },
                     ],
                     "missing": [],
+                    "notices": [],
                     "failure": None,
                 }
             ],
@@ -136,6 +138,7 @@ def test_a_vllm_log_has_the_smallest_pool_of_its_ranks() -> None:
             "layers_offloaded": None,
             "speculation": {"method": "mtp", "tokens": 3},
             "missing": ["compute_bytes", "graph_bytes"],
+            "notices": [],
             "failure": None,
         }
     )
@@ -177,7 +180,11 @@ def test_a_failure_has_its_cause_its_line_as_it_stands_and_a_way_out() -> None:
 def test_nothing_read_is_nothing_known() -> None:
     found = document("")
     assert found.pop("starts") == []
-    assert {name: value for name, value in found.items() if value is not None} == {"devices": [], "missing": []}
+    assert {name: value for name, value in found.items() if value is not None} == {
+        "devices": [],
+        "missing": [],
+        "notices": [],
+    }
 
 
 def without(log: str, *words: str) -> list[str]:

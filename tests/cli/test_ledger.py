@@ -164,3 +164,14 @@ llama.cpp: ready after 1.3 s
 not in this log: version, weights_bytes, kv_pool_bytes, kv_tokens, compute_bytes
 llama-server prints its buffers with -lv 4
 """)
+
+
+def test_warnings_that_change_what_a_start_means_are_shown_as_they_stand(gearshift: Gearshift) -> None:
+    warning = "Using uncalibrated q_scale 1.0 and/or prob_scale 1.0 with fp8 attention."
+    piped = (
+        "(APIServer pid=7) INFO 11-29 23:08:33 [api_server.py:1] vLLM API server version 0.32.0\n"
+        f"(EngineCore pid=8) WARNING 11-29 23:08:40 [kv_cache.py:1] {warning}\n"
+        "(APIServer pid=7) INFO 11-29 23:08:41 [launcher.py:1] Application startup complete.\n"
+    )
+    assert gearshift("ledger", "-", piped=piped).stdout.splitlines()[-1] == f"  note: {warning}"
+    assert document(gearshift("ledger", "-", "--json", piped=piped))["notices"] == [warning]

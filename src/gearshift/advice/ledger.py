@@ -93,6 +93,7 @@ def _figures(read: ReadStart) -> Json:
         "speculation": _speculation(figures),
         "devices": devices_of(figures.buffers),
         "missing": list(read.missing),
+        "notices": list(report.notices),
         "failure": None if failure is None else asdict(failure),
     }
 

@@ -57,6 +57,7 @@ def _details(read: ReadStart) -> Iterator[str]:
         yield ""
         yield _memory(report.figures.buffers)
     yield from _others(read)
+    yield from (f"  note: {notice}" for notice in report.notices)
 
 
 def _failure(failure: Failure) -> Iterator[str]:
