@@ -17,7 +17,7 @@ from inline_snapshot import snapshot
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
 from gearshift.domain.variant import EngineRef
-from gearshift.toolchain import Plan, Progress, Step, Toolchain
+from gearshift.toolchain import InstallPlan, Progress, Step, Toolchain
 from gearshift.toolchain.build_llamacpp import cpu_key
 from gearshift.toolchain.run import exclusive, run_plan
 
@@ -217,7 +217,7 @@ def test_a_command_engine_cannot_be_installed(toolchain: Toolchain) -> None:
 
 
 def test_a_disk_that_is_too_full_is_noticed_before_anything_runs(tmp_path: Path) -> None:
-    plan = Plan(tmp_path / "a" / "b", (Step("touch", ("touch", str(tmp_path / "ran"))),), 1 << 60, ())
+    plan = InstallPlan(tmp_path / "a" / "b", (Step("touch", ("touch", str(tmp_path / "ran"))),), 1 << 60, ())
     with pytest.raises(GearshiftError, match=f"{tmp_path} has .* free, the installation needs") as caught:
         run_plan(plan, {}, tmp_path / "log", lambda _: None)
     assert "GEARSHIFT_ENGINES" in str(caught.value.hint)
@@ -227,13 +227,13 @@ def test_a_disk_that_is_too_full_is_noticed_before_anything_runs(tmp_path: Path)
 def test_the_other_source_is_tried_when_the_first_fails(tmp_path: Path, env: dict[str, str]) -> None:
     step = Step("get it", ("sh", "-c", "echo no; exit 4"), or_else=("sh", "-c", "echo Downloading it"))
     seen: list[Progress] = []
-    run_plan(Plan(tmp_path, (step,), 0, ()), env, tmp_path / "log", seen.append)
+    run_plan(InstallPlan(tmp_path, (step,), 0, ()), env, tmp_path / "log", seen.append)
     assert [item.message for item in seen] == ["", "that failed; trying the other source", "Downloading it"]
     assert "no" in (tmp_path / "log").read_text()
 
 
 def test_a_program_that_is_not_there_fails_its_step(tmp_path: Path, env: dict[str, str]) -> None:
-    plan = Plan(tmp_path, (Step("run it", ("no-such-program",)),), 0, ())
+    plan = InstallPlan(tmp_path, (Step("run it", ("no-such-program",)),), 0, ())
     with pytest.raises(GearshiftError, match=r"\[1/1\] run it failed with exit code 127"):
         run_plan(plan, env, tmp_path / "log", lambda _: None)
 
@@ -246,7 +246,7 @@ def test_an_interruption_ends_the_whole_command(tmp_path: Path, env: dict[str, s
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_plan(Plan(tmp_path, (step,), 0, ()), env, tmp_path / "log", interrupt)
+        run_plan(InstallPlan(tmp_path, (step,), 0, ()), env, tmp_path / "log", interrupt)
     deadline = time.monotonic() + 10
     while any("sleep 61733" in line for line in _processes()):
         assert time.monotonic() < deadline, "the grandchild lives on"
@@ -285,7 +285,7 @@ def test_a_second_installation_waits_for_the_first_and_says_so(tmp_path: Path) -
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "there").touch()
-    plan = Plan(tmp_path, (Step("fail", ("false",), done=tmp_path / "there"),), 0, ())
+    plan = InstallPlan(tmp_path, (Step("fail", ("false",), done=tmp_path / "there"),), 0, ())
     run_plan(plan, env, tmp_path / "log", lambda _: None)
     assert (tmp_path / "log").read_text() == ""
 

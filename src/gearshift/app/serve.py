@@ -33,7 +33,7 @@ from gearshift.supervisor import LocalLauncher, StateLock, reap_orphans
 from gearshift.toolchain import Toolchain
 from gearshift.web import create_admin
 
-log = structlog.get_logger("gearshift")
+log = structlog.get_logger(__name__)
 
 DRAIN_S = 10.0  # what open streams get when the server is asked to end; a second signal ends them at once
 SLEEP_RAM_SHARE = 0.5  # of the memory free at start, for variants asleep at level 1 without a budget of their own

@@ -47,7 +47,7 @@ from gearshift.scheduler import (
     World,
 )
 
-log = structlog.get_logger("gearshift.control")
+log = structlog.get_logger(__name__)
 
 # How far a variant is from answering, for `route: auto`.
 WARMTH = {Phase.READY: 0, Phase.LOADING: 1, Phase.SLEEPING: 2, Phase.FAILED: 9}

@@ -5,12 +5,12 @@ Everything here may read files or run a binary once, so the loop calls it in a t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gearshift import engines
+from gearshift.advice.plan_variants import projector_bytes
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
@@ -18,7 +18,8 @@ from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
 from gearshift.domain.paths import launch_folder
 from gearshift.domain.settings import Settings
 from gearshift.domain.units import GIB
-from gearshift.domain.variant import EngineRef, Filters, Timing, Variant
+from gearshift.domain.variant import EngineRef, Variant
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import Plan
 from gearshift.planner.planning import plan_variant
 from gearshift.scheduler import Constraint, Profile, World
@@ -33,6 +34,7 @@ class Lookups:
 
     find_engine: Callable[[EngineRef], EngineInstall]  # raises GearshiftError when it is not installed
     read_model: Callable[[Path], ModelFacts]  # raises GearshiftError on a file that is no model
+    calibration: Callable[[str], Calibration | None]  # of an earlier start, by launch digest
 
 
 class Preparation:
@@ -106,11 +108,19 @@ class Preparation:
             devices = self._placed_on(variant)
         except LoadFailedError:
             return None
-        return plan_variant(variant, self._model(variant), devices, engine_version=self.version(variant))
+        return plan_variant(
+            variant,
+            self._model(variant.weights),
+            devices,
+            engine_version=self.version(variant),
+            calibration=self._lookups.calibration(variant.launch_digest),
+            draft=self._model(variant.speculation.draft if variant.speculation else None),
+            projector_bytes=projector_bytes(variant),
+        )
 
-    def _model(self, variant: Variant) -> ModelFacts | None:
-        """Facts of its weights, or None where there is no file to read: its size is then unknown, not zero."""
-        if variant.weights is None or not (path := Path(variant.weights)).exists():
+    def _model(self, weights: str | None) -> ModelFacts | None:
+        """Facts of weights, or None where there is no file to read: their size is then unknown, not zero."""
+        if weights is None or not (path := Path(weights)).exists():
             return None
         stat = path.stat()
         key = (str(path), stat.st_mtime, stat.st_size)
@@ -158,22 +168,8 @@ class Preparation:
             unload_after_s=timing.unload_after_s,
             asleep=_asleep(variant, devices),
             asleep_ram=_asleep_ram(variant, demand),
-            launch=launch_digest(variant),
+            launch=variant.launch_digest,
         )
-
-
-def launch_digest(variant: Variant) -> str:
-    """Identifies what a process is started from: equal digests need no restart between two configurations."""
-    process_only = replace(
-        variant,
-        timing=Timing(),
-        sampling={},
-        filters=Filters(),
-        meter="active",
-        queue_limit=0,
-        max_inflight=None,
-    )
-    return hashlib.sha256(repr(process_only).encode()).hexdigest()
 
 
 def _asleep(variant: Variant, devices: frozenset[str]) -> Mapping[str, int] | None:

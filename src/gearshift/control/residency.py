@@ -23,7 +23,7 @@ from gearshift.domain.settings import Settings
 from gearshift.domain.variant import Variant
 from gearshift.scheduler import Died, Event, LoadFailed, Ready, Slept, Slot, StopFailed, Stopped
 
-log = structlog.get_logger("gearshift.control")
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ answers, which pass through untouched.
 from __future__ import annotations
 
 import math
+from http import HTTPStatus
 from typing import Literal
 
 import msgspec
@@ -84,7 +85,7 @@ def body_for(error: GearshiftError, dialect: Dialect) -> tuple[int, list[Header]
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s))))
     if isinstance(error, _NO_RETRY):
         headers.append((b"x-should-retry", b"false"))
-    if status == 401:  # noqa: PLR2004 - RFC 9110: a 401 names the scheme it wants
+    if status == HTTPStatus.UNAUTHORIZED:  # RFC 9110: it names the scheme it wants
         headers.append((b"www-authenticate", b"Bearer"))
     document = _anthropic(error) if dialect == "anthropic" else _openai(error)
     return status, headers, msgspec.json.encode(document)

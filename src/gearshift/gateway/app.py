@@ -22,7 +22,7 @@ from gearshift.edge.keys import Client
 from gearshift.gateway import routes
 from gearshift.gateway.document import parse
 from gearshift.gateway.engine import EngineClient
-from gearshift.gateway.exchange import Desk, Exchange, lease_for
+from gearshift.gateway.exchange import Exchange, Services, lease_for
 from gearshift.gateway.exposition import CONTENT_TYPE, exposition
 from gearshift.gateway.intake import read_body
 from gearshift.gateway.meter import Figures
@@ -55,7 +55,7 @@ def create_gateway(
     The gateway counts its requests in ``tally``; who hands the same tally to control's sink (see `Fanout`) has swaps in
     ``/metrics`` too.
     """
-    return Gateway(Desk(broker, settings, sink, EngineClient(), clock, tally or Tally()))
+    return Gateway(Services(broker, settings, sink, EngineClient(), clock, tally or Tally()))
 
 
 class Gateway:
@@ -64,8 +64,8 @@ class Gateway:
     It serves the ``lifespan`` scope as well; an app that composes it with others calls ``close`` itself instead.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -77,7 +77,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the connections to engines. Idempotent."""
-        await self._desk.engines.close()
+        await self._services.engines.close()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (message := await receive())["type"] != "lifespan.shutdown":
@@ -86,7 +86,7 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        settings = self._desk.settings()
+        settings = self._services.settings()
         reply = Reply(send, origin.cors_headers(scope["headers"], settings))
         try:
             await self._serve(scope, receive, reply, settings)
@@ -122,12 +122,12 @@ class Gateway:
             return
         _check_method(scope, ("GET", "HEAD"))
         if path in {"/v1/models", "/models"}:
-            await reply.json(200, model_list(self._desk.settings(), self._desk.broker.statuses()))
+            await reply.json(200, model_list(self._services.settings(), self._services.broker.statuses()))
         elif path.startswith("/v1/models/"):
             name = path.removeprefix("/v1/models/")
-            await reply.json(200, model_card(name, self._desk.broker))
+            await reply.json(200, model_card(name, self._services.broker))
         elif path == "/metrics":
-            text = await exposition(self._desk.tally, self._desk.broker, self._desk.engines)
+            text = await exposition(self._services.tally, self._services.broker, self._services.engines)
             await reply.answer(200, [(b"content-type", CONTENT_TYPE)], text)
         else:
             raise RefusedError(404, "not_found", f"nothing is served at {path}")
@@ -136,21 +136,21 @@ class Gateway:
         self, scope: Scope, receive: Receive, reply: Reply, client: Client, operation: routes.Operation
     ) -> None:
         exchange = self._exchange(scope, reply, client, operation, target_of(scope))
-        limit = self._desk.settings().body_limit_bytes
+        limit = self._services.settings().body_limit_bytes
         kind = (header(scope["headers"], b"content-type") or b"").decode("latin-1")
         if kind.lower().startswith("multipart/form-data"):
             with Upload(receive, scope["headers"], limit) as upload:
                 payload: Payload = await multipart_payload(upload, kind)
-                await exchange.run(upload.drain, payload, self._desk.broker.resolve(payload.model))
+                await exchange.run(upload.drain, payload, self._services.broker.resolve(payload.model))
             return
         body = await read_body(receive, scope["headers"], limit)
         payload = _without_body(scope) if scope["method"] == "GET" else JsonPayload(parse(body))
-        await exchange.run(partial(until_gone, receive), payload, self._desk.broker.resolve(payload.model))
+        await exchange.run(partial(until_gone, receive), payload, self._services.broker.resolve(payload.model))
 
     async def _upstream(self, scope: Scope, receive: Receive, reply: Reply, client: Client) -> None:
-        route, target = locate(scope, self._desk.broker)
+        route, target = locate(scope, self._services.broker)
         exchange = self._exchange(scope, reply, client, routes.RAW, target)
-        with Upload(receive, scope["headers"], self._desk.settings().body_limit_bytes) as upload:
+        with Upload(receive, scope["headers"], self._services.settings().body_limit_bytes) as upload:
             has_body = bool(await upload.take()) or not upload.whole
             payload = RawPayload(route.variant.id, upload.read() if has_body else None, upload.length)
             await exchange.run(upload.drain, payload, route)
@@ -158,13 +158,13 @@ class Gateway:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         try:
-            admit(scope, self._desk.settings(), side_effects=True)
+            admit(scope, self._services.settings(), side_effects=True)
             if not scope["path"].startswith(PREFIX):
                 raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}")
-            route, target = locate(scope, self._desk.broker)
+            route, target = locate(scope, self._services.broker)
             async with Presence(partial(until_gone, receive), Reply(send, [])):
-                lease = await lease_for(self._desk, route, scope["headers"])
-            await bridge(scope, receive, send, self._desk.engines, lease, target)
+                lease = await lease_for(self._services, route, scope["headers"])
+            await bridge(scope, receive, send, self._services.engines, lease, target)
         except ClientGoneError:
             return
         except GearshiftError as error:
@@ -173,9 +173,9 @@ class Gateway:
     def _exchange(
         self, scope: Scope, reply: Reply, client: Client, operation: routes.Operation, target: str
     ) -> Exchange:
-        stamps = Stamps(scope["path"], self._desk.clock(), client=client.name)
-        relay = Relay(self._desk.engines, scope, operation, reply, Figures(), self._desk.clock)
-        return Exchange(self._desk, relay, stamps, target)
+        stamps = Stamps(scope["path"], self._services.clock(), client=client.name)
+        relay = Relay(self._services.engines, scope, operation, reply, Figures(), self._services.clock)
+        return Exchange(self._services, relay, stamps, target)
 
 
 async def _farewell(reply: Reply, error: GearshiftError, path: str) -> None:

@@ -33,8 +33,8 @@ _GONE = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What every exchange needs of the gateway."""
+class Services:
+    """What every request is served with; one for the whole gateway."""
 
     broker: Broker
     settings: Callable[[], Settings]
@@ -48,7 +48,7 @@ class Desk:
 class Exchange:
     """One request whose body is known. ``run`` it once; what goes wrong is raised and noted in the stamps."""
 
-    desk: Desk
+    services: Services
     relay: Relay
     stamps: Stamps
     target: str  # path and query as the client sent them
@@ -75,7 +75,7 @@ class Exchange:
             return
         # Only where the shape of the stream is known: what answers speech with "stream" sends no events.
         comments = self.relay.reply if payload.streams and self.relay.operation.shape != "plain" else None
-        lease = await lease_for(self.desk, route, self.relay.scope["headers"], comments)
+        lease = await lease_for(self.services, route, self.relay.scope["headers"], comments)
         hold = Hold(lease)
         with hold:
             self._note(lease)
@@ -89,11 +89,11 @@ class Exchange:
 
     async def _peek(self, payload: Payload, route: Route) -> None:
         variant = route.variant
-        upstream = self.desk.broker.peek(variant.id)
+        upstream = self.services.broker.peek(variant.id)
         if upstream is None:
             message = f"{variant.id} is not resident, and this request never loads it"
             raise NotResidentError(message, hint="load it, or send it a completion first")
-        self.stamps.dispatched = self.desk.clock()
+        self.stamps.dispatched = self.services.clock()
         outgoing = payload.outgoing(self.relay.operation, variant, upstream.served_name)
         try:
             await self.relay.run(upstream, self.target, outgoing, [(b"x-gearshift-variant", variant.id.encode())])
@@ -102,27 +102,27 @@ class Exchange:
 
     def _heartbeat(self, lease: Lease) -> Heartbeat:
         text = f"waiting for {lease.variant.id}"
-        return Heartbeat(self.relay.reply, self.relay.figures, self.desk.settings().keepalive_s, text)
+        return Heartbeat(self.relay.reply, self.relay.figures, self.services.settings().keepalive_s, text)
 
     def _note(self, lease: Lease) -> None:
         stamps = self.stamps
         stamps.variant = lease.variant.id
         stamps.queued_s, stamps.load_s = lease.queued_s, lease.load_s
-        stamps.dispatched = self.desk.clock()
+        stamps.dispatched = self.services.clock()
 
     def _record(self) -> None:
-        record = self.stamps.record(self.relay.reply.status, self.relay.figures, self.desk.clock())
-        self.desk.tally.request(record)
-        self.desk.sink.request(record)
+        record = self.stamps.record(self.relay.reply.status, self.relay.figures, self.services.clock())
+        self.services.tally.request(record)
+        self.services.sink.request(record)
 
 
-async def lease_for(desk: Desk, route: Route, headers: Headers, comments: Reply | None = None) -> Lease:
+async def lease_for(services: Services, route: Route, headers: Headers, comments: Reply | None = None) -> Lease:
     """Queue until the variant is the request's to use; ``comments`` gets keep-alive lines meanwhile.
 
     Raises QueueFullError, NotResidentError, DrainingError or LoadFailedError. Cancelling it leaves the queue.
     """
-    settings = desk.settings()
-    ticket = desk.broker.request(route.variant.id, side=route.side or is_side(headers, settings.side))
+    settings = services.settings()
+    ticket = services.broker.request(route.variant.id, side=route.side or is_side(headers, settings.side))
     try:
         return await (_wait_commenting(ticket, comments, settings.keepalive_s) if comments else _wait(ticket))
     except BaseException:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Final, get_args
 
 import aiohttp
@@ -139,7 +140,7 @@ async def _scrape(upstream: Upstream, engines: EngineClient) -> EngineFigures:
         async with asyncio.timeout(_SCRAPE_S):
             response = await engines.send("GET", upstream, upstream.metrics_path, request_headers(()))
             try:
-                text = (await response.read()).decode("utf-8", "replace") if response.status == 200 else ""  # noqa: PLR2004
+                text = (await response.read()).decode("utf-8", "replace") if response.status == HTTPStatus.OK else ""
             finally:
                 response.close()
         return neutral_figures(text, upstream.metrics)

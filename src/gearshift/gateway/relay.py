@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 import aiohttp
@@ -21,7 +22,6 @@ from gearshift.gateway.stamps import Clock
 
 # A longer JSON answer is not searched for its usage: parsing it would hold up everybody's streams.
 _LONGEST_ANSWER: Final = 1024**2
-_OK: Final = 200
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Relay:
                 headers.append((b"x-accel-buffering", b"no"))
                 self.reply.streams = True
             await self.reply.start(response.status, headers)
-        elif not streams or response.status != _OK:
+        elif not streams or response.status != HTTPStatus.OK:
             await self._late_refusal(response)
             return
         else:

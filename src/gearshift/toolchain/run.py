@@ -15,14 +15,14 @@ from pathlib import Path
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.units import format_bytes
-from gearshift.toolchain.steps import Plan, Progress, Report, Step
+from gearshift.toolchain.steps import InstallPlan, Progress, Report, Step
 
 _NINJA = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 _TELLING = re.compile(r"(?:Collecting|Downloading|Installing|Building|Successfully|Processing|--) ?")
 _TAIL = 15  # last lines of a failed step shown with the error
 
 
-def run_plan(plan: Plan, env: Mapping[str, str], log: Path, report: Report) -> None:
+def run_plan(plan: InstallPlan, env: Mapping[str, str], log: Path, report: Report) -> None:
     """Run the steps in order, skipping those that are done. Raises GearshiftError naming the step that failed."""
     require_space(plan)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def run_plan(plan: Plan, env: Mapping[str, str], log: Path, report: Report) -> N
             _run_step(step, f"[{number}/{len(plan.steps)}] {step.title}", env, log, report)
 
 
-def require_space(plan: Plan) -> None:
+def require_space(plan: InstallPlan) -> None:
     """Raise GearshiftError when the disk that takes the installation is too full for it."""
     folder = next(parent for parent in (plan.target, *plan.target.parents) if parent.exists())
     free = shutil.disk_usage(folder).free

@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InstallPlan:
     """Everything an installation does, the folder it makes, and the disk it needs on the way."""
 
     target: Path

@@ -17,7 +17,7 @@ from gearshift.toolchain.managed import managed, matching, read_record, remove_f
 from gearshift.toolchain.own import at_path, on_path
 from gearshift.toolchain.probe import digest, kept_help, llamacpp_version, read_flags
 from gearshift.toolchain.run import exclusive, run_plan
-from gearshift.toolchain.steps import Plan, Progress, Step
+from gearshift.toolchain.steps import InstallPlan, Progress, Step
 
 Accelerator = Literal["cpu", "cuda"]
 DEFAULTS: Mapping[EngineKind, str] = {"llama.cpp": DEFAULT_BUILD, "vllm": DEFAULT_VERSION}
@@ -97,7 +97,7 @@ class Toolchain:
     def _flags(self) -> Path:
         return self.paths.cache / "flags"
 
-    def _plan(self, kind: EngineKind, version: str | None, accelerator: Accelerator) -> Plan:
+    def _plan(self, kind: EngineKind, version: str | None, accelerator: Accelerator) -> InstallPlan:
         if kind == "command":
             message = "a command engine is started by its own command; there is nothing to install"
             raise GearshiftError(message, hint="install llama.cpp or vllm")
@@ -106,7 +106,7 @@ class Toolchain:
             return plan_vllm(self.paths, wanted.removeprefix("v"), accelerator)
         return plan_llamacpp(self.paths, self.env, wanted.removeprefix("b"), accelerator)
 
-    def _verified(self, kind: EngineKind, version: str, plan: Plan) -> EngineInstall:
+    def _verified(self, kind: EngineKind, version: str, plan: InstallPlan) -> EngineInstall:
         """The new engine as it answers for itself. Raises GearshiftError when it does not run."""
         if kind == "vllm":
             found = at_path(kind, plan.target, self.env, self._flags)

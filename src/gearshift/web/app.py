@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -78,7 +79,7 @@ async def _gone(_: Request, __: Exception) -> Response:
 async def _unrouted(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    code = "not_found" if error.status_code == 404 else "method_not_allowed"  # noqa: PLR2004 - HTTP
+    code = "not_found" if error.status_code == HTTPStatus.NOT_FOUND else "method_not_allowed"
     message = f"{error.detail}: {request.method} {request.url.path} (see {PREFIX}/openapi.json)"
     response = error_response(RefusedError(error.status_code, code, message, param="path"))
     response.headers.update(error.headers or {})
