@@ -49,6 +49,7 @@ Commands:
   bench       Measure a server honestly: depth, load, speculation, caching,
               swaps.
   results     List, show, compare and export stored measurements.
+  report      Write measurements up as a page or a forum post.
   doctor      Find what is wrong or risky, and say what to do about it.
   lock        Pin variants: revisions, file hashes, engine versions and
               templates.
