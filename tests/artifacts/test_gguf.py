@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -249,3 +250,15 @@ def test_a_projector_is_weighed_without_being_a_decoder(tmp_path: Path) -> None:
     path = tmp_path / "mmproj.gguf"
     path.write_bytes(gguf_bytes({"general.architecture": "clip"}, {"v.blk.0.attn_q.weight": ((64, 64), 1, 8192)}))
     assert read_projector_bytes(path) == 8192
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "model.gguf"
+    os.mkfifo(pipe)
+    held = os.open(pipe, os.O_RDWR)  # so that a reader would get something, and this test an end
+    try:
+        os.write(held, b"no model" * 100)
+        with pytest.raises(GearshiftError, match="neither a file nor a folder"):
+            read_model(pipe)
+    finally:
+        os.close(held)

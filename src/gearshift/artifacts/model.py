@@ -17,6 +17,8 @@ def read_model(path: Path) -> ModelFacts:
     """
     if path.is_dir():
         return _read_folder(path)
+    if path.exists() and not path.is_file():  # opening a pipe waits for a writer, reading a device may never end
+        fail(path, "is neither a file nor a folder", hint="name a GGUF file or a folder with a Hugging Face model")
     if path.suffix == ".json":
         return read_config(path)
     if path.suffix == ".safetensors" and (path.parent / "config.json").exists():
