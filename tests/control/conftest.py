@@ -11,6 +11,7 @@ from typing import Protocol
 import pytest
 
 from fakes.launcher import FakeLauncher
+from gearshift.advice.calibrations import Calibrations
 from gearshift.artifacts.model import read_model
 from gearshift.config import parse_config
 from gearshift.control import Control, Journal, Lookups, Means, Preparation
@@ -77,12 +78,17 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
 
         def build(text: str = TWO) -> Harness:
             memory = FakeMemory.parse("1x16GiB")
+            calibrations = Calibrations(tmp_path / "calibrations.json")
             preparation = Preparation(
-                Lookups(any_engine, read_model), devices=memory.devices(), env={}, logs=tmp_path, sleep_ram=64 * 1024**3
+                Lookups(any_engine, read_model, calibrations.of),
+                devices=memory.devices(),
+                env={},
+                logs=tmp_path,
+                sleep_ram=64 * 1024**3,
             )
             settings = settings_of(text)
             launcher, sink = FakeLauncher(), ListSink()
-            means = Means(launcher, preparation, memory, sink, Journal())
+            means = Means(launcher, preparation, memory, sink, Journal(), calibrations)
             control = Control(settings, preparation.world(settings), means)
             stack.push_async_callback(control.close, drain_s=0.0)
             return Harness(control, launcher, preparation, sink)

@@ -12,6 +12,7 @@ from gearshift.advice.plan_flags import changed
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import Variant
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.gpus import Gpu
 from gearshift.planner.ledger import Plan
 from gearshift.planner.planning import plan_requested, plan_variant, settled
@@ -48,6 +49,7 @@ def ask_variant(
     engine_version: str | None,
     changes: Mapping[str, Any],
     question: SpeedQuestion,
+    calibration: Calibration | None = None,
 ) -> PlanAnswer:
     """Plan it with ``changes`` (by flag name) in place of its own settings.
 
@@ -55,11 +57,11 @@ def ask_variant(
     """
     model = variant.weights and Path(variant.weights)
     facts = loadable(variant.engine.kind, read_model(model)) if model and model.exists() else None
-    request = _request(variant, box, engine_version)
+    request = _request(variant, box, engine_version, calibration)
     if facts is None or variant.memory is not None or request is None:
         planned = plan_variant(variant, facts, box.devices, engine_version=engine_version)
         return PlanAnswer(_explained(planned, variant, found=facts is not None))
-    request = with_draft(changed(replace(request, projector_bytes=_projector(variant)), changes), read_model)
+    request = with_draft(changed(replace(request, projector_bytes=projector_bytes(variant)), changes), read_model)
     planned = plan_requested(variant, request, facts)
     if planned.kv is None:  # a setting that the engine does not have: its refusal is the whole answer
         return PlanAnswer(planned)
@@ -75,14 +77,17 @@ def with_draft(request: PlanRequest, read_model: ReadModel) -> PlanRequest:
     return replace(request, draft=read_model(Path(named)))
 
 
-def _request(variant: Variant, box: Box, engine_version: str | None) -> PlanRequest | None:
+def _request(
+    variant: Variant, box: Box, engine_version: str | None, calibration: Calibration | None
+) -> PlanRequest | None:
     """None for a program that is no engine of ours. GPUs that are not on this box have an unknown size."""
     if variant.engine.kind == "command":
         return None
     cards = [device for device in box.devices if device.id != CPU_DEVICE]
     absent = variant.gpus is not None and (not cards or len(planned_devices(variant, cards)) < len(variant.gpus))
     if not absent:
-        request = request_for(variant, planned_devices(variant, box.devices), engine_version=engine_version)
+        devices = planned_devices(variant, box.devices)
+        request = request_for(variant, devices, engine_version=engine_version, calibration=calibration)
         return replace(request, other_bytes=box.others)
     named = tuple(Device(_name(gpu), None, "", 0) for gpu in variant.gpus or ())
     request = request_for(variant, named, engine_version=engine_version)
@@ -93,7 +98,7 @@ def _name(gpu: int | str) -> str:
     return gpu if isinstance(gpu, str) else f"gpu{gpu}"
 
 
-def _projector(variant: Variant) -> int:
+def projector_bytes(variant: Variant) -> int:
     """Bytes of llama.cpp's mmproj file; 0 where none is named or it is not here."""
     named = variant.args.get("mmproj") or variant.args.get("mm")
     path = Path(named) if isinstance(named, str) else None

@@ -14,6 +14,7 @@ import structlog
 import uvloop
 
 import gearshift
+from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.check import check_config
 from gearshift.app.faces import Faces
 from gearshift.app.listeners import bind_admin, bind_tcp, serving
@@ -112,15 +113,16 @@ class Server:
         memory = open_memory(self._env, budget_bytes=settings.memory_bytes)
         launcher = await stack.enter_async_context(LocalLauncher(self._paths, memory, in_flight=self._in_flight))
         toolchain = Toolchain(self._paths, self._env)
+        calibrations = Calibrations(self._paths.calibrations)
         preparation = Preparation(
-            Lookups(toolchain.find, read_model),
+            Lookups(toolchain.find, read_model, calibrations.of),
             devices=memory.devices(),
             env=self._env,
             logs=self._paths.logs,
             sleep_ram=int(host_memory().available_bytes * SLEEP_RAM_SHARE),
         )
         world = await asyncio.to_thread(preparation.world, settings)
-        means = Means(launcher, preparation, memory, Fanout(sink, self._tally), Journal())
+        means = Means(launcher, preparation, memory, Fanout(sink, self._tally), Journal(), calibrations)
         control = Control(settings, world, means)
         self._broker = control
         reloading = Reloading(control, preparation, self._config, lambda: _load(self._config, self._env, self._listen))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
@@ -101,6 +102,7 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         msg = f"--{said.replace('_', '-')} is the configuration's to say for {name}: leave it or VARIANT out"
         raise click.UsageError(msg)
     variant = _variant(session, name, given["config"])
+    launch = variant.launch_digest  # of the variant as it is configured, whatever is tried instead
     variant, box = _placed(session, variant, given)
     if given["kv_bytes"] == AUTO:
         variant = replace(variant, kv_bytes=AUTO)
@@ -113,6 +115,7 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         engine_version=version,
         changes=_changes(given, variant.engine.kind),
         question=_question(given, card),
+        calibration=Calibrations(session.paths.calibrations).of(launch),
     )
     return Subject(variant.id, variant.engine.kind, version), found
 

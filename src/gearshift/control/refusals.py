@@ -18,7 +18,11 @@ def refusal_error(refusal: Refuse) -> GearshiftError:
     variant, retry = refusal.variant, refusal.retry_after_s
     match refusal.reason:
         case "queue_full":
-            return QueueFullError(f"the queue of {variant} is full", retry_after_s=retry or 1.0)
+            return QueueFullError(
+                f"the queue of {variant} is full",
+                retry_after_s=retry or 1.0,
+                hint="ask again later, or raise the variant's queue_limit",
+            )
         case "not_resident":
             return NotResidentError(
                 f"{variant} is not loaded, and a side request never causes a swap",
@@ -26,7 +30,8 @@ def refusal_error(refusal: Refuse) -> GearshiftError:
             )
         case "draining":
             return DrainingError(
-                f"{variant} takes no more requests: it was unloaded, removed, or the server is stopping"
+                f"{variant} takes no more requests: it was unloaded, removed, or the server is stopping",
+                hint="ask again: a variant that is still configured is loaded anew",
             )
         case "load_failed" | "blocked":
             failure = refusal.failure or Failure("it could not be loaded")

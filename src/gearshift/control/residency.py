@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
 
+from gearshift.advice.calibrations import Calibrations
 from gearshift.control.journal import Journal
-from gearshift.control.preparation import Preparation, launch_digest
+from gearshift.control.preparation import Preparation
 from gearshift.control.resident import Loaded, Resident
 from gearshift.control.swaps import Departure, SwapLedger
 from gearshift.domain.device import CPU_DEVICE, DeviceMemory
@@ -21,6 +22,7 @@ from gearshift.domain.leasing import Upstream
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import Variant
+from gearshift.planner.comparison import calibration_of, differences
 from gearshift.scheduler import Died, Event, LoadFailed, Ready, Slept, Slot, StopFailed, Stopped
 
 log = structlog.get_logger(__name__)
@@ -35,6 +37,7 @@ class Means:
     memory: DeviceMemory
     sink: Sink
     journal: Journal
+    calibrations: Calibrations
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class Residency:
     def start(self, variant: str, stopped: tuple[str, ...], *, wake: bool) -> None:
         """Load or wake it; ends in Ready or LoadFailed, and later perhaps in Died."""
         before, now = self._variants.get(variant), self.settings().variants()[variant]
-        if before is not None and launch_digest(before) != launch_digest(now):
+        if before is not None and before.launch_digest != now.launch_digest:
             self.measured.pop(variant, None)  # what another launch held says nothing of this one
         self._variants[variant] = now
         resident = self.residents.get(variant) or Resident(
@@ -111,7 +114,7 @@ class Residency:
         loading.ended = time.monotonic()
         self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.measured.get(variant)))
         self._record(variant, stopped, loading.began, loaded)
-        self._own(self._measure(variant, resident), f"measure {variant}")
+        self._own(self._learn(variant, resident), f"learn from {variant}")
         failure = await resident.watch()
         log.error("engine died", variant=variant, cause=failure.cause)
         self.means.journal.add("variant.died", variant=variant, cause=failure.cause, line=failure.line)
@@ -192,8 +195,8 @@ class Residency:
         """As the configuration says now, or said when it was started, for one that has left the configuration."""
         return self.settings().variants().get(variant, self._variants[variant]).timing.stop_grace_s
 
-    async def _measure(self, variant: str, resident: Resident) -> None:
-        """Off the swap's path: what it really holds, for `ps` and as the better plan of its next life."""
+    async def _learn(self, variant: str, resident: Resident) -> None:
+        """Off the swap's path: what it really holds, and how its plan compares with that and with its log."""
         try:
             held = await self._held(variant, resident)
         except GearshiftError as error:
@@ -201,6 +204,14 @@ class Residency:
             return
         if held:
             self.measured[variant] = held
+        plan, child = self.means.preparation.plan(variant), resident.child
+        if plan is None or child is None:
+            return
+        figures = child.report.figures
+        compared = {one.name: {"planned": one.planned, "logged": one.logged} for one in differences(plan, figures)}
+        self.means.journal.add("plan.compared", variant=variant, figures=compared, held=held)
+        learned = replace(calibration_of(plan, figures), totals=held)
+        await asyncio.to_thread(self.means.calibrations.keep, self._variants[variant].launch_digest, learned)
 
     async def _held(self, variant: str, resident: Resident) -> dict[str, int]:
         """Bytes its processes hold, by device; a device that does not tell is left out."""

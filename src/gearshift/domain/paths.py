@@ -30,6 +30,11 @@ class Paths:
         return self.state / "children.json"
 
     @property
+    def calibrations(self) -> Path:
+        """What earlier starts taught about plans."""
+        return self.state / "calibrations.json"
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 

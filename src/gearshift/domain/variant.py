@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -109,3 +110,17 @@ class Variant:
     @property
     def id(self) -> str:
         return f"{self.model}:{self.name}"
+
+    @property
+    def launch_digest(self) -> str:
+        """Identifies what a process is started from: equal digests need no restart between two configurations."""
+        process_only = replace(
+            self,
+            timing=Timing(),
+            sampling={},
+            filters=Filters(),
+            meter="active",
+            queue_limit=0,
+            max_inflight=None,
+        )
+        return hashlib.sha256(repr(process_only).encode()).hexdigest()

@@ -1,0 +1,51 @@
+"""What earlier starts taught about plans, one entry a launch, kept in one small file of the state folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import structlog
+
+from gearshift.planner.calibration import Calibration
+
+log = structlog.get_logger(__name__)
+
+KEPT = 200  # launches remembered; the oldest go first
+
+
+class Calibrations:
+    """Read once, written at each change. A file that is damaged or cannot be written costs precision, nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = _read(path)
+
+    def of(self, launch_digest: str) -> Calibration | None:
+        """What the last start of this launch showed, or None."""
+        return self._known.get(launch_digest)
+
+    def keep(self, launch_digest: str, calibration: Calibration) -> None:
+        """Remember it for the next plan. Blocking: writes the file whole, atomically."""
+        self._known.pop(launch_digest, None)
+        self._known[launch_digest] = calibration
+        for oldest in list(self._known)[:-KEPT]:
+            del self._known[oldest]
+        document = {digest: known.to_json() for digest, known in self._known.items()}
+        draft = self._path.with_suffix(".new")
+        try:
+            draft.write_text(json.dumps(document), encoding="utf-8")
+            draft.replace(self._path)
+        except OSError as error:
+            log.warning("calibration not kept", file=str(self._path), cause=error.strerror)
+
+
+def _read(path: Path) -> dict[str, Calibration]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return {digest: Calibration.from_json(entry) for digest, entry in document.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as error:
+        log.warning("calibrations not read", file=str(path), cause=str(error))
+        return {}
