@@ -173,6 +173,19 @@ class Gearshift:
             await asyncio.sleep(0.02)
         return row
 
+    async def first_event(self, kind: str) -> Any:
+        """The first event of one kind since the start; waits for it."""
+        connector = aiohttp.UnixConnector(str(self.home / "admin.sock"))
+        async with (
+            asyncio.timeout(15),
+            aiohttp.ClientSession(connector=connector) as client,
+            client.get("http://gearshift/api/v1/events", params={"after": "0"}) as answer,
+        ):
+            async for line in answer.content:
+                if line.startswith(b"data:") and (event := json.loads(line[5:]))["kind"] == kind:
+                    return event
+        raise AssertionError(f"no {kind} was told")
+
     async def seen(self, variant: str) -> Any:
         """What the variant's fake engine saw of its clients, asked of the engine itself."""
         assert self.client is not None

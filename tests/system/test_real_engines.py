@@ -70,6 +70,15 @@ async def test_two_llama_variants_that_fit_are_resident_together(gearshift: Star
     assert all(row["planned_bytes"] for row in rows.values())
 
 
+async def test_a_start_is_compared_with_its_plan_and_the_next_plan_knows(gearshift: Start, gguf: str) -> None:
+    server = await gearshift({"a": llama(gguf)}, env=ENV)
+    await server.chat("m:a", max_tokens=2)
+    compared = (await server.first_event("plan.compared"))["data"]
+    kv = compared["figures"]["kv cache"]
+    assert kv["planned"] == kv["logged"] == 2048 * 30 * 3 * 64 * 2 * 2  # cells, layers, heads, their size, K and V, f16
+    await until((server.home / "calibrations.json").exists, what="the kept calibration")
+
+
 async def test_ngram_speculation_really_drafts_and_the_neutral_metrics_say_so(gearshift: Start, gguf: str) -> None:
     server = await gearshift({"a": llama(gguf, speculation={"method": "ngram"})}, env=ENV)
     prompt = "The cat sat on the mat and the dog sat on the cat. " * 16
