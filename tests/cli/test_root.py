@@ -99,7 +99,7 @@ def test_an_unknown_verb_is_a_usage_error(gearshift: Gearshift) -> None:
 Usage: gearshift [OPTIONS] COMMAND [ARGS]...
 Try 'gearshift --help' for help.
 
-Error: No such command 'pss'.
+Error: No such command 'pss'. Did you mean 'ps'?
 """,
         )
     )

@@ -326,6 +326,7 @@ error gearshift.yaml:4: models.m.variants.a.stall_timeout: '0s' must be above ze
             "a: {engine: vllm, weights: o/n, load_timeout: -3}",
             snapshot("error gearshift.yaml:4: models.m.variants.a.load_timeout: -3 is negative"),
         ),
+        ("a: {engine: vllm, weights: o/n, load_timeout: 1m}", snapshot("")),
         (
             "a: {engine: vllm, weights: o/n, load_timeout: 1m, stall_timeout: 2m}",
             snapshot(

@@ -37,6 +37,15 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's own, which looks for similar names among commands that are loaded."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=self.verbs, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
         with formatter.section("Commands"):
             formatter.write_dl(list(self.verbs.items()))

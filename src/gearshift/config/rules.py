@@ -159,7 +159,7 @@ def _probe(section: VariantSection, _: Base) -> Iterator[Finding]:
 
 
 def _waits(section: VariantSection, _: Base) -> Iterator[Finding]:
-    stall = section.stall_timeout
+    stall = section.stall_timeout if "stall_timeout" in section.model_fields_set else None  # a default is no mistake
     if stall is not None and stall > section.load_timeout:
         message = f"stall_timeout ({stall:g} s) never comes before load_timeout ({section.load_timeout:g} s)"
         yield Finding(("stall_timeout",), message, severity="warning")
