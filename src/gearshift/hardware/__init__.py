@@ -5,6 +5,7 @@ from gearshift.hardware.fake import FakeMemory
 from gearshift.hardware.host import HostMemory, core_count, host_memory, load_average
 from gearshift.hardware.memory import open_memory
 from gearshift.hardware.nvml import NvmlMemory
+from gearshift.hardware.telemetry import open_telemetry
 
 __all__ = [
     "CpuMemory",
@@ -15,4 +16,5 @@ __all__ = [
     "host_memory",
     "load_average",
     "open_memory",
+    "open_telemetry",
 ]
