@@ -32,7 +32,7 @@ def _meant(session: Session, file: Path | None) -> Path:
     found = named or find_config(Path.cwd(), session.env)
     if found is None:
         msg = "there is no configuration here"
-        raise GearshiftError(msg, hint="name a file, or write a first one: gearshift config init")
+        raise GearshiftError(msg, hint="name a file, or write a first one: gearshift config init -o gearshift.yaml")
     return found
 
 

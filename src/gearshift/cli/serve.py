@@ -48,7 +48,7 @@ def _offered(session: Session) -> Path:
     text = starter_text(session)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         msg = "there is no configuration"
-        raise GearshiftError(msg, hint="write a first one: gearshift config init")
+        raise GearshiftError(msg, hint="write a first one: gearshift config init -o gearshift.yaml")
     session.output.say("There is no configuration yet. This one fits what was found here:\n")
     session.output.say(text)
     if not click.confirm(f"Write it to {place} and serve it?", default=True, err=True):
