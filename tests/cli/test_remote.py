@@ -52,7 +52,13 @@ def test_a_clients_key_is_not_enough(gearshift: Gearshift, url: str) -> None:
 def test_a_url_behind_which_nothing_is_says_so(gearshift: Gearshift) -> None:
     result = gearshift("--url", "http://127.0.0.1:9", "ps")
     assert (result.exit_code, result.stderr) == snapshot(
-        (1, "error: no server answers at http://127.0.0.1:9: Connection refused\n")
+        (
+            1,
+            """\
+error: no server answers at http://127.0.0.1:9: Connection refused
+hint: check the URL (--url, GEARSHIFT_URL), and that the server listens on an address that can be reached
+""",
+        )
     )
 
 

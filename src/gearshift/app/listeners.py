@@ -15,6 +15,7 @@ import uvicorn
 from gearshift.domain.errors import GearshiftError
 
 BACKLOG = 1024
+START_S = 30.0  # what starts here waits for nothing outside this process
 
 
 class QuietServer(uvicorn.Server):
@@ -66,11 +67,12 @@ async def serving(config: uvicorn.Config, listener: socket.socket) -> AsyncItera
     server = QuietServer(config)
     task = asyncio.create_task(server.serve(sockets=[listener]), name=f"http {listener.getsockname()}")
     try:
-        while not server.started:
-            if task.done():
-                task.result()
-                raise GearshiftError("the HTTP server ended while starting")
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(START_S):
+            while not server.started:
+                if task.done():
+                    task.result()
+                    raise GearshiftError("the HTTP server ended while starting", hint="its log says why")
+                await asyncio.sleep(0.005)
         yield
     finally:
         server.should_exit = True

@@ -116,20 +116,6 @@ class AdminClient:
             return exchange.document()
 
     @contextmanager
-    def open(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        query: Mapping[str, object] | None = None,
-        timeout: float | None = REPLY_TIMEOUT_S,
-    ) -> Iterator[http.client.HTTPResponse]:
-        """A good answer, still to be read. Leaving the block closes the connection, which the server notices."""
-        with self.sent(method, path, body, query=query, timeout=timeout) as exchange:
-            yield exchange.good_answer()
-
-    @contextmanager
     def sent(
         self,
         method: str,
@@ -139,7 +125,7 @@ class AdminClient:
         query: Mapping[str, object] | None = None,
         timeout: float | None = None,
     ) -> Iterator[Exchange]:
-        """A request on its way, for looking at other things until it is answered."""
+        """A request on its way; leaving the block closes the connection, which the server notices."""
         with sent(self.target, method, _address(path, query), body, timeout=timeout) as exchange:
             yield exchange
 
@@ -213,9 +199,11 @@ def _address(path: str, query: Mapping[str, object] | None) -> str:
 
 def _no_server(target: Target, error: OSError) -> NoServerError:
     if target.socket_path is None:
-        return NoServerError(f"no server answers at {target.place}: {error.strerror or error}")
+        hint = "check the URL (--url, GEARSHIFT_URL), and that the server listens on an address that can be reached"
+        return NoServerError(f"no server answers at {target.place}: {error.strerror or error}", hint=hint)
     if isinstance(error, PermissionError):
-        return NoServerError(f"{target.place} is another user's: {error.strerror}")
+        hint = "run this as the user whose server it is, or point GEARSHIFT_HOME at your own"
+        return NoServerError(f"{target.place} is another user's: {error.strerror}", hint=hint)
     return NoServerError(f"no server is running (nothing answers at {target.place})", hint="start one: gearshift serve")
 
 

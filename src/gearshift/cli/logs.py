@@ -25,7 +25,8 @@ def command(session: Session, variant: str, lines: int, *, follow: bool) -> None
     query = {"tail": lines, "follow": "true" if follow else None}
     path, timeout = f"/variants/{variant}/logs", None if follow else 10.0
     written = 0
-    with session.admin.open("GET", path, query=query, timeout=timeout) as response:
+    with session.admin.sent("GET", path, query=query, timeout=timeout) as exchange:
+        response = exchange.good_answer()
         while chunk := response.read1(CHUNK):
             session.output.write_bytes(chunk)
             written += len(chunk)

@@ -130,7 +130,8 @@ class Gateway:
             text = await exposition(self._services.tally, self._services.broker, self._services.engines)
             await reply.answer(200, [(b"content-type", CONTENT_TYPE)], text)
         else:
-            raise RefusedError(404, "not_found", f"nothing is served at {path}")
+            hint = f"an engine's own paths are below {PREFIX}MODEL:VARIANT/"
+            raise RefusedError(404, "not_found", f"nothing is served at {path}", hint=hint)
 
     async def _operate(
         self, scope: Scope, receive: Receive, reply: Reply, client: Client, operation: routes.Operation
@@ -160,7 +161,8 @@ class Gateway:
         try:
             admit(scope, self._services.settings(), side_effects=True)
             if not scope["path"].startswith(PREFIX):
-                raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}")
+                hint = f"an engine's own websockets are below {PREFIX}MODEL:VARIANT/"
+                raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}", hint=hint)
             route, target = locate(scope, self._services.broker)
             async with Presence(partial(until_gone, receive), Reply(send, [])):
                 lease = await lease_for(self._services, route, scope["headers"])

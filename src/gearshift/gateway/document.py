@@ -78,7 +78,8 @@ def parse(body: bytes) -> Document:
 
 
 def _too_many() -> NoReturn:
-    raise RefusedError(400, "too_many_members", f"the body has more than {_MEMBERS_LIMIT} top-level members")
+    message = f"the body has more than {_MEMBERS_LIMIT} top-level members"
+    raise RefusedError(400, "too_many_members", message, hint="send one request in a body")
 
 
 def _walk(body: bytes, raw: dict[str, msgspec.Raw]) -> list[Member] | None:
@@ -107,7 +108,8 @@ def _starts_with(body: bytes, value: msgspec.Raw, at: int) -> bool:
 def _scan(body: bytes) -> list[Member]:
     """Every member of a valid JSON object, duplicates too: exact, and too slow for large documents."""
     if len(body) > _DUPLICATES_LIMIT:
-        raise RefusedError(400, "duplicate_key", "a top-level key is given twice in a large body")
+        message = f"a top-level key is given twice in a body of {len(body)} bytes"
+        raise RefusedError(400, "duplicate_key", message, hint="give each key once")
     position = body.index(b"{") + 1
     members: list[Member] = []
     while opened := _KEY.match(body, position):

@@ -112,7 +112,13 @@ async def multipart_payload(upload: Upload, content_type: str) -> UploadPayload:
     """Read until the model field has passed. Raises RefusedError (400, 413) or ClientGoneError."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
-        raise RefusedError(400, "invalid_multipart", "the multipart body names no boundary", param="content-type")
+        raise RefusedError(
+            400,
+            "invalid_multipart",
+            f"Content-Type {content_type!r} names no boundary",
+            param="content-type",
+            hint="leave the header to the HTTP library, which knows the boundary",
+        )
     finder = FieldFinder(boundary[1] or boundary[2], "model")
     while not finder.feed(await upload.take()) and not upload.whole:
         pass
