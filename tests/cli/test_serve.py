@@ -104,4 +104,5 @@ def test_without_a_configuration_or_a_terminal_it_says_how_to_get_one(tmp_path: 
     env = os.environ | {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=START_S, check=False, env=env, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: there is no configuration\nhint: write a first one: gearshift config init -o gearshift.yaml\n"
+    hint = "write a first one: gearshift config init -o gearshift.yaml"
+    assert done.stderr == f"error: there is no configuration\nhint: {hint}\n"
