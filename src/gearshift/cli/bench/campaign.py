@@ -17,7 +17,7 @@ from gearshift.bench.campaign import Campaign, fit_campaign, read_campaign
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.cli.bench.asked import Asked, measuring
 from gearshift.cli.bench.place import Place, open_place
-from gearshift.cli.bench.running import described, measurements, plain, runner_for
+from gearshift.cli.bench.running import described, measurements, plain, planned, runner_for
 from gearshift.cli.bench.view import render
 from gearshift.cli.exits import Exit
 from gearshift.cli.progress import Progress
@@ -105,7 +105,7 @@ async def _steps(
 
 
 def _finish(asked: Asked, ran: _Ran) -> None:
-    documents = [plain(result.to_json()) for result in ran.results]
+    documents = [plain(result.to_json()) | planned(result) for result in ran.results]
     asked.session.output.emit(documents, as_json=asked.as_json, human=lambda: "\n\n".join(map(render, documents)))
     if ran.failure is not None:
         raise ran.failure

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 import click
@@ -67,7 +67,7 @@ def ask(asked: Asked, question: Question) -> None:
 def finish(asked: Asked, ending: Ending) -> None:
     """Print the answer. Raises what went wrong, or exits with the status of an interruption."""
     if (answer := ending.answer) is not None:
-        document = plain(answer.to_json())
+        document = plain(answer.to_json()) | planned(answer)
         asked.session.output.emit(document, as_json=asked.as_json, human=lambda: render(document))
     if ending.failure is not None:
         raise ending.failure
@@ -136,6 +136,13 @@ def described(cell: CellPlan) -> str:
     streams = f"{cell.concurrency} stream{'s' if cell.concurrency != 1 else ''}"
     parts = (cell.setting, f"{cell.depth} tokens deep", streams if cell.rate is None else "")
     return ", ".join(part for part in parts if part)
+
+
+def planned(answer: Answered) -> dict[str, object]:
+    """The cells' plans, by which a report says how to repeat them; swaps have none."""
+    if not isinstance(answer, ExperimentResult):
+        return {}
+    return plain({"plan": {"cells": [asdict(cell.plan) for cell in answer.cells]}})
 
 
 def plain(document: Mapping[str, object]) -> dict[str, object]:

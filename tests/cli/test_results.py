@@ -1,0 +1,116 @@
+"""What was measured can be listed, shown, compared, exported and written up again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from inline_snapshot import snapshot
+
+from gearshift.store import CellRecord, ExperimentRecord, open_store
+
+Gearshift = Callable[..., Result]
+TARGET = {"url": "http://127.0.0.1:1", "model": "m", "engine": "vllm", "engine_version": "0.32.0", "provenance": {}}
+PLAN = {"output": 16, "kind": "prose", "dialect": "chat", "exact": True, "cache": "cold", "rate": None}
+
+
+def cell(concurrency: int, decode: float, *, valid: bool = True) -> CellRecord:
+    figures = {
+        "concurrency": concurrency,
+        "depth": 512,
+        "setting": "",
+        "trials": 3,
+        "decode_tok_s": {"median": decode, "low": decode - 1, "high": decode + 1},
+        "valid": valid,
+        "flags": [] if valid else ["foreign_requests"],
+        "flag_details": {} if valid else {"foreign_requests": "server 9, ours 4"},
+    }
+    return CellRecord(f"{concurrency} {decode}", "", concurrency, 512, valid, PLAN, figures)
+
+
+@pytest.fixture
+def stored(gearshift_home: Path) -> list[int]:
+    """Two sweeps of the same question, the second one slower, and a ladder."""
+    kept = open_store(gearshift_home / "gearshift.db").measurements
+    numbers = []
+    for name, cells in (
+        ("concurrency", [cell(1, 50.0), cell(4, 40.0)]),
+        ("concurrency", [cell(1, 45.0), cell(4, 39.5, valid=False)]),
+        ("ladder", [cell(1, 50.0)]),
+    ):
+        record = ExperimentRecord(name, 1_790_000_000.0, TARGET, {"cells": []}, model="m", tool_version="0.1.0")
+        numbers.append(kept.begin_experiment(record))
+        for one in cells:
+            kept.add_cell(numbers[-1], one)
+        kept.end_experiment(numbers[-1], ended=1_790_000_060.0, state="done", outcome={"advice": ["measure more"]})
+    return numbers
+
+
+def test_results_are_listed_newest_first(gearshift: Gearshift, stored: list[int]) -> None:
+    done = gearshift("results", "list")
+    assert done.stdout == snapshot("""\
+ID  WHEN (UTC)        EXPERIMENT   TOOL       MODEL  CELLS  STATE
+3   2026-09-21 14:13  ladder       gearshift  m      1      done
+2   2026-09-21 14:13  concurrency  gearshift  m      2      done
+1   2026-09-21 14:13  concurrency  gearshift  m      2      done
+""")
+    rows = json.loads(gearshift("results", "list", "--experiment", "ladder", "--json").stdout)
+    assert [row["id"] for row in rows] == [stored[2]]
+
+
+def test_an_empty_store_says_how_to_fill_it(gearshift: Gearshift) -> None:
+    done = gearshift("results", "list", "--json")
+    assert json.loads(done.stdout) == []
+    assert "gearshift bench" in done.stderr
+
+
+def test_a_result_is_shown_with_its_cells_flags_and_advice(gearshift: Gearshift, stored: list[int]) -> None:
+    assert gearshift("results", "show", str(stored[1])).stdout == snapshot("""\
+concurrency, m, vllm 0.32.0, http://127.0.0.1:1
+
+STREAMS  DEPTH  DECODE             TRIALS  VALID
+1        512    45 (44..46)        3       yes
+4        512    39.5 (38.5..40.5)  3       NO
+
+foreign_requests in 1 of 2 cells: server 9, ours 4
+
+measure more
+""")
+
+
+def test_a_diff_shows_common_valid_cells_and_whether_intervals_touch(gearshift: Gearshift, stored: list[int]) -> None:
+    a, b, _ = map(str, stored)
+    assert gearshift("results", "diff", a, b).stdout == snapshot("""\
+SETTING  STREAMS  DEPTH  FIGURE        A   B   CHANGE  INTERVALS
+-        1        512    decode_tok_s  50  45  -10.0%  apart
+""")
+    (change,) = json.loads(gearshift("results", "diff", a, b, "--json").stdout)["changes"]
+    assert change["change"] == pytest.approx(-0.1)
+    assert change["apart"] is True
+
+
+def test_what_is_not_comparable_is_refused_with_the_reason(gearshift: Gearshift, stored: list[int]) -> None:
+    a, _, ladder = map(str, stored)
+    done = gearshift("results", "diff", a, ladder)
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert "the questions differ: concurrency against ladder" in done.stderr
+
+
+def test_exports_are_documents_or_lines(gearshift: Gearshift, stored: list[int]) -> None:
+    documents = json.loads(gearshift("results", "export", *map(str, stored)).stdout)
+    assert [found["experiment"] for found in documents] == ["concurrency", "concurrency", "ladder"]
+    rows = list(csv.DictReader(io.StringIO(gearshift("results", "export", "1", "--format", "csv").stdout)))
+    assert [row["decode_tok_s"] for row in rows] == ["50.0", "40.0"]
+
+
+def test_a_number_that_is_not_stored_is_an_error(gearshift: Gearshift, stored: list[int]) -> None:
+    assert stored
+    done = gearshift("results", "show", "99")
+    assert done.exit_code == 1
+    assert "gearshift results list" in done.stderr
