@@ -1,9 +1,8 @@
-"""What a misspelt name was probably meant to be."""
+"""Which keys belong where, for whoever wrote one that does not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -28,12 +27,6 @@ LLAMA_SWAP_KEYS = {
 }
 
 _Node = dict[str, Any]  # a part of the JSON schema
-
-
-def near(word: str, known: Iterable[str]) -> str | None:
-    """A "did you mean" for a name that is not known, if one is close."""
-    matches = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"did you mean {matches[0]}?" if matches else None
 
 
 def schema_keys(path: KeyPath) -> tuple[str, ...]:

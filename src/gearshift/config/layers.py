@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from gearshift.config.document import Document
-from gearshift.config.hints import near
 from gearshift.config.keypath import KeyPath
 from gearshift.config.loaded import OriginKind
 from gearshift.domain.errors import Problem
+from gearshift.domain.spelling import near
 
 Tree = Mapping[str, object]
 VariantId = tuple[str, str]  # model, variant

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gearshift.config.document import Document
-from gearshift.config.hints import near
 from gearshift.config.keypath import KeyPath
 from gearshift.config.layers import all_variants
 from gearshift.config.schema import FileSection
 from gearshift.domain.errors import Problem
+from gearshift.domain.spelling import near
 
 _MODEL_NAME = re.compile(r"[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]{0,200}[^\s\x00-\x1f\x7f])?")
 _VARIANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gearshift.config.document import Document
-from gearshift.config.hints import LLAMA_SWAP_KEYS, near, schema_keys
+from gearshift.config.hints import LLAMA_SWAP_KEYS, schema_keys
 from gearshift.config.keypath import KeyPath, child
 from gearshift.config.schema import FileSection
 from gearshift.domain.errors import Problem
+from gearshift.domain.spelling import near
 
 _ROUNDS = 20  # each removes at least one misfit; a file that needs more is answered with what was found
 _VARIANT_DEPTH = 4  # models, model, variants, variant

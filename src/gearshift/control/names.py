@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 
 from gearshift.domain.errors import UnknownModelError
 from gearshift.domain.leasing import Route
 from gearshift.domain.settings import Model, Settings
+from gearshift.domain.spelling import near
 from gearshift.domain.variant import Variant
 
 
@@ -61,8 +61,7 @@ class Names:
 
     def _advice(self, name: str) -> str:
         known = [*self._settings.models, *self._aliases, *self._variants]
-        near = difflib.get_close_matches(name, known, n=3)
-        return f"did you mean {' or '.join(near)}?" if near else f"known are: {self._known()}"
+        return near(name, known, most=3) or f"known are: {self._known()}"
 
     def _known(self) -> str:
         return ", ".join([*self._settings.models, *self._variants]) or "none; the configuration has no models"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gearshift.domain.errors import Problem
 from gearshift.domain.launch import Flag, FlagMap
+from gearshift.domain.spelling import near
 from gearshift.domain.variant import ArgValue, Variant
 from gearshift.engines.check_speculation import speculation_problems
 from gearshift.engines.flags import find_flag, plain_name
@@ -80,8 +80,7 @@ def _unknown(flags: FlagMap, name: str, place: str) -> _Finding:
     engine = f"{flags.kind} {flags.version or '(unknown version)'}"
     if gone := GONE_FLAGS[flags.kind].get(name):
         return _Finding(place, f"{engine} no longer takes {name}", gone)
-    near = difflib.get_close_matches(name, flags.flags, n=1)
-    return _Finding(place, f"{engine} has no flag {name}", f"did you mean {near[0]}?" if near else None)
+    return _Finding(place, f"{engine} has no flag {name}", near(name, flags.flags))
 
 
 def _value(flag: Flag, name: str, value: ArgValue, place: str) -> Iterator[_Finding]:

