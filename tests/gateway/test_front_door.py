@@ -127,6 +127,7 @@ async def test_a_named_page_may_call_and_read_the_answer(client: aiohttp.ClientS
 async def test_what_is_not_served_is_a_404_and_a_wrong_method_a_405(client: aiohttp.ClientSession) -> None:
     for method, path, status in (
         ("GET", "/nothing", 404),
+        ("POST", "/chat/completion", 404),  # a slip: saying that it takes GET would mislead
         ("GET", "/v1/chat/completions", 405),
         ("POST", "/v1/models", 405),
     ):

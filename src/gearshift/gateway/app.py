@@ -119,19 +119,22 @@ class Gateway:
         if operation is not None:
             _check_method(scope, routes.methods(path))
             await self._operate(scope, receive, reply, client, operation)
-            return
-        _check_method(scope, ("GET", "HEAD"))
-        if path in {"/v1/models", "/models"}:
-            await reply.json(200, model_list(self._services.settings(), self._services.broker.statuses()))
-        elif path.startswith("/v1/models/"):
-            name = path.removeprefix("/v1/models/")
-            await reply.json(200, model_card(name, self._services.broker))
-        elif path == "/metrics":
-            text = await exposition(self._services.tally, self._services.broker, self._services.engines)
-            await reply.answer(200, [(b"content-type", CONTENT_TYPE)], text)
+        elif path in {"/v1/models", "/models", "/metrics"} or path.startswith("/v1/models/"):
+            _check_method(scope, ("GET", "HEAD"))
+            await self._tell(path, reply)
         else:
             hint = f"an engine's own paths are below {PREFIX}MODEL:VARIANT/"
             raise RefusedError(404, "not_found", f"nothing is served at {path}", hint=hint)
+
+    async def _tell(self, path: str, reply: Reply) -> None:
+        """What takes no lease: the models, one of them, the metrics."""
+        if path == "/metrics":
+            text = await exposition(self._services.tally, self._services.broker, self._services.engines)
+            await reply.answer(200, [(b"content-type", CONTENT_TYPE)], text)
+        elif path.startswith("/v1/models/"):
+            await reply.json(200, model_card(path.removeprefix("/v1/models/"), self._services.broker))
+        else:
+            await reply.json(200, model_list(self._services.settings(), self._services.broker.statuses()))
 
     async def _operate(
         self, scope: Scope, receive: Receive, reply: Reply, client: Client, operation: routes.Operation
