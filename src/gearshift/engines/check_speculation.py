@@ -41,7 +41,7 @@ def _llamacpp_method(method: str, flags: FlagMap) -> Iterator[Found]:
         return
     for part in llamacpp_method(method, flags).split(","):
         if flag.choices and part not in flag.choices:
-            yield "speculation.method", f"llama.cpp has no speculation method {part!r}", _near_or_all(part, flag.choices)
+            yield "speculation.method", f"llama.cpp has no speculation method {part!r}", _known_hint(part, flag.choices)
 
 
 def _vllm_method(method: str, flags: FlagMap, place: str) -> Iterator[Found]:
@@ -51,7 +51,7 @@ def _vllm_method(method: str, flags: FlagMap, place: str) -> Iterator[Found]:
     if method.endswith("_mtp"):
         yield place, f"method {method} is deprecated", "write mtp"
     else:
-        yield place, f"vLLM {flags.version or ''} has no speculation method {method!r}", _near_or_all(method, known)
+        yield place, f"vLLM {flags.version or ''} has no speculation method {method!r}", _known_hint(method, known)
 
 
 def _config(variant: Variant, flags: FlagMap) -> Iterator[Found]:
@@ -70,10 +70,10 @@ def _config(variant: Variant, flags: FlagMap) -> Iterator[Found]:
     keys = speculation_keys_of(minor_of(flags.version))
     for key in config:
         if key not in keys and not key.startswith("fly_"):
-            yield place, f"vLLM {flags.version or ''} does not know the key {key!r}", _near_or_all(key, keys)
+            yield place, f"vLLM {flags.version or ''} does not know the key {key!r}", _known_hint(key, keys)
     if isinstance(method := config.get("method"), str):
         yield from _vllm_method(method, flags, place)
 
 
-def _near_or_all(word: str, known: Collection[str]) -> str:
+def _known_hint(word: str, known: Collection[str]) -> str:
     return near(word, known) or f"one of {', '.join(sorted(known))}"
