@@ -21,9 +21,14 @@ _IDENTITY = ("url", "model", "engine", "engine_version", "context", "provenance"
 
 
 def identity(target: Target) -> dict[str, object]:
-    """What of a target makes a measurement the same measurement: part of a cell's content address."""
+    """What of a target makes a measurement the same measurement: part of a cell's content address.
+
+    A Gearshift gives an engine another port at each start, so a variant's identity is its provenance.
+    """
     known = target.to_json()
-    return {name: known[name] for name in _IDENTITY}
+    if "variant" in target.provenance:
+        del known["url"]
+    return {name: known[name] for name in _IDENTITY if name in known}
 
 
 def to_record(result: CellResult, target: Target) -> CellRecord:

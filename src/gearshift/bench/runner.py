@@ -115,9 +115,18 @@ class Runner:
     def result(self, plan: ExperimentPlan, conclude: Conclude, *, interrupted: bool) -> ExperimentResult:
         """The experiment as far as it got."""
         outcome = conclude(self.done) if self.done else Outcome()
+        if targets := self._targets():
+            outcome = replace(outcome, findings={**(outcome.findings or {}), "targets": targets})
         if self._unstored is not None:
             outcome = replace(outcome, advice=(*outcome.advice, f"not everything is stored: {self._unstored}"))
         return ExperimentResult(plan.name, self.rig.target, tuple(self.done), outcome, interrupted)
+
+    def _targets(self) -> dict[str, object]:
+        """What each setting was measured on, where settings are servers or variants of their own."""
+        if len(self._arms) < 2:  # noqa: PLR2004 - the one target says it all
+            return {}
+        settings = [result.plan.setting for result in self.done if result.plan.setting in self._arms]
+        return {setting: self.arm(setting).target.to_json() for setting in settings}
 
     def add(self, result: CellResult) -> None:
         """Keep a cell that is whole. A store that fails half-way costs the record, not the measurement."""
@@ -138,11 +147,11 @@ class Runner:
         self._progress(Progress(done, len(plan.cells), cell, elapsed, left_s))
 
     async def _one(self, cell: CellPlan) -> None:
-        rig = self.arm(cell.setting)
+        boot = await self.switch.to(cell)
+        rig = self.arm(cell.setting)  # only now: an engine that was started anew has a new address
         if (kept := self._kept(cell, rig)) is not None:
             self.done.append(kept)
             return
-        boot = await self.switch.to(cell)
         prepared = await rig.prepare(cell)
         trials = [await rig.trial(prepared, number, boot=boot) for number in range(cell.trials)]
         self.add(rig.result(prepared, trials))

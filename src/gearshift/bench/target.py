@@ -69,7 +69,7 @@ async def identify(
         slots=props.get("total_slots"),
         metrics=reading is not None and reading.engine is not None,
         speculative=await _speculative(client, reading),
-        pid=_pid(client.base_url),
+        pid=_pid(client.control_url),
         provenance=provenance or {},
     )
 

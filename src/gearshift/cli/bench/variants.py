@@ -93,15 +93,23 @@ class VariantSwitch:
             return Rig(lease.endpoint, provenance=provenance)
         gateway = await self._gateway()
         self._asked.session.output.say(f"{variant} is measured through {gateway}, beside other traffic")
-        return Rig(
-            gateway, model=variant, key=self._asked.key, control_url=f"{gateway}/upstream/{variant}",
-            provenance=provenance,
-        )  # fmt: skip
+        pages = lease.endpoint if self._here else f"{gateway}/upstream/{variant}"
+        return Rig(gateway, model=variant, key=self._key, control_url=pages, provenance=provenance)
 
     @property
     def _exclusive(self) -> bool:
         """An engine listens on its own box only, so from elsewhere there is just the gateway."""
-        return not self._asked.beside_traffic and self._asked.session.admin.target.socket_path is not None
+        return not self._asked.beside_traffic and self._here
+
+    @property
+    def _here(self) -> bool:
+        return self._asked.session.admin.target.socket_path is not None
+
+    @property
+    def _key(self) -> str | None:
+        """The gateway's: the one that is named, else from elsewhere the operator's."""
+        operator = None if self._here else self._asked.session.env.get("GEARSHIFT_OPERATOR_KEY")
+        return self._asked.key or operator
 
     async def _gateway(self) -> str:
         target = self._asked.session.admin.target
