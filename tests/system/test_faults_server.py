@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,3 +152,22 @@ def resources(pid: int) -> dict[str, int]:
         "memory_kib": int(status["VmRSS"].split()[0]),
         "threads": int(status["Threads"]),
     }
+
+
+async def test_a_log_whose_reader_has_gone_stops_nothing(gearshift: Start) -> None:
+    server = await gearshift({"a": fake(), "b": fake()}, run=False)
+    server.home.mkdir()
+    reader, writer = os.pipe()
+    server.process = subprocess.Popen(
+        [sys.executable, "-m", "gearshift", "serve", "--config", str(server.config)],
+        env={**os.environ, "GEARSHIFT_HOME": str(server.home)},
+        stderr=writer,
+    )
+    os.close(writer)
+    async with asyncio.timeout(20):
+        while not await server._answers():
+            await asyncio.sleep(0.02)
+    os.close(reader)
+    for variant in ("m:a", "m:b", "m:a"):
+        assert (await server.chat(variant)).whole
+    assert await server.stop() == 0

@@ -5,12 +5,26 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
+from gearshift.app.outlet import Outlet
 
-def configure_logs(*, verbose: bool = False) -> None:
-    """Set up structlog and send the server library's warnings the same way."""
+
+@contextmanager
+def logs(*, verbose: bool = False) -> Iterator[None]:
+    """Set up structlog, and send the server library's warnings the same way, for the block."""
+    outlet = Outlet(sys.stderr.fileno())
+    _configure(outlet, verbose=verbose)
+    try:
+        yield
+    finally:
+        outlet.close()
+
+
+def _configure(outlet: Outlet, *, verbose: bool) -> None:
     level = logging.DEBUG if verbose else logging.INFO
     terminal = sys.stderr.isatty()
     renderer = _console() if terminal else structlog.processors.JSONRenderer()
@@ -22,10 +36,10 @@ def configure_logs(*, verbose: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(outlet),  # type: ignore[arg-type] # it only writes and flushes
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, stream=outlet, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 

@@ -18,7 +18,7 @@ from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.check import check_config
 from gearshift.app.faces import Faces
 from gearshift.app.listeners import bind_admin, bind_tcp, serving
-from gearshift.app.logs import configure_logs
+from gearshift.app.logs import logs
 from gearshift.app.notify import notify
 from gearshift.artifacts.model import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
@@ -45,9 +45,9 @@ def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None) ->
 
     Raises GearshiftError (ConfigError with every problem) when it cannot start.
     """
-    configure_logs()
-    loaded = _load(config, env, listen)
-    uvloop.run(_serve(loaded, config, dict(env), listen))
+    with logs():
+        loaded = _load(config, env, listen)
+        uvloop.run(_serve(loaded, config, dict(env), listen))
 
 
 def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedConfig:
