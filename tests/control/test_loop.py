@@ -217,6 +217,35 @@ async def test_a_configuration_with_other_patience_leaves_the_engine_alone(make:
     assert it.launcher.launched == ["m:a"]
 
 
+async def test_a_sleeper_that_dies_is_no_sleeper_any_more_and_one_that_woke_is_watched_once(make: MakeControl) -> None:
+    text = """
+defaults: {min_resident: 0s}
+models:
+  m:
+    variants:
+      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
+      b: {engine: vllm, weights: org/b, memory: 10GiB}
+"""
+    it = make(text)
+    async with it.control.journal.follow(None) as events, asyncio.timeout(5):
+        for variant in ("m:a", "m:b", "m:a"):
+            (await leased(it.control, variant)).release()
+        it.launcher.child("m:a").die("boom")  # ready, after a sleep
+        while it.control.phase("m:a") is not Phase.FAILED:
+            await asyncio.sleep(0)
+        again = await it.control.request("m:a", insist=True).wait()
+        assert again is not None
+        again.release()
+        (await leased(it.control, "m:b")).release()
+        assert it.control.phase("m:a") is Phase.SLEEPING
+        it.launcher.child("m:a").die("boom")
+        while it.control.phase("m:a") is Phase.SLEEPING:
+            await asyncio.sleep(0)
+        await it.control.close(drain_s=0)
+        deaths = [str(event.data["variant"]) async for event in events if event.kind == "variant.died"]
+    assert deaths == ["m:a", "m:a"]
+
+
 async def test_a_sleeping_variant_is_woken_and_one_that_will_not_wake_is_started_cold(make: MakeControl) -> None:
     text = """
 defaults: {min_resident: 0s}

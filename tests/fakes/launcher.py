@@ -53,7 +53,7 @@ class FakeChild:
         return ReadyReport(0.0, 0.0, 0.0, 0.0)
 
     def ended(self) -> asyncio.Future[Failure]:
-        return self.death()
+        return asyncio.shield(self.death())
 
     async def stop(self, *, grace_s: float | None = None) -> StopReport:
         self.calls.append(f"stop {grace_s}")

@@ -115,6 +115,10 @@ class Residency:
         self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.measured.get(variant)))
         self._record(variant, stopped, loading.began, loaded)
         self._own(self._learn(variant, resident), f"learn from {variant}")
+        await self._watch(variant, resident)
+
+    async def _watch(self, variant: str, resident: Resident) -> None:
+        """From ready or asleep to its death."""
         failure = await resident.watch()
         log.error("engine died", variant=variant, cause=failure.cause)
         self.means.journal.add("variant.died", variant=variant, cause=failure.cause, line=failure.line)
@@ -158,6 +162,7 @@ class Residency:
             return
         self._left(variant, drain_s, began, None)
         modelled = slot.profile.asleep if slot else None
+        resident.begin(self._watch(variant, resident))
         self.dispatch(Slept(variant, {**(modelled or {}), **held}))
 
     def _left(self, variant: str, drain_s: float, began: float, report: StopReport | None) -> None:

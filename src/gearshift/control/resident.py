@@ -47,7 +47,9 @@ class Resident:
         return Upstream(spec.endpoint, spec.served_name, spec.headers, spec.metrics, spec.metrics_path)
 
     def begin(self, work: Awaitable[object]) -> None:
-        """Own the task that carries this resident's present life; there is one at a time."""
+        """Own the task that carries this resident's present life. There is one at a time: waking ends the watch."""
+        if self._work is not None:
+            self._work.cancel()
         self._work = asyncio.ensure_future(work)
 
     async def load(self, *, wake: bool) -> Loaded:
