@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
@@ -66,7 +66,8 @@ def _lead(experiments: Sequence[Experiment]) -> Iterator[Block]:
     yield Text(_conditions(experiments))
     found = [words for experiment in experiments for words in (*_verdict(experiment), *experiment.advice)]
     if found:
-        yield Bullets(tuple(dict.fromkeys(_sentence(words) for words in found)))
+        names = {cell.setting for experiment in experiments for cell in experiment.cells}
+        yield Bullets(tuple(dict.fromkeys(_sentence(words, names) for words in found)))
     if any(experiment.tool == OURS for experiment in experiments):
         yield Text(_READING)
 
@@ -122,7 +123,7 @@ def _bulleted(items: Sequence[str], nothing: str) -> Block:
     return Bullets(tuple(items)) if items else Text(nothing)
 
 
-def _sentence(words: str) -> str:
-    """Begun with a capital and ended with a stop; a name of ours such as ``qwen:q8`` keeps its own spelling."""
-    begin = words[:1].upper() if words.partition(" ")[0].isalpha() else words[:1]
+def _sentence(words: str, names: Collection[str]) -> str:
+    """Begun with a capital and ended with a stop; the name of a setting keeps its own spelling."""
+    begin = words[:1] if words.partition(" ")[0] in names else words[:1].upper()
     return begin + words[1:] + ("" if words.endswith(".") else ".")

@@ -79,9 +79,20 @@ class Experiment:
         return self.target.get("provenance") or {}
 
     @property
+    def targets(self) -> tuple[Json, ...]:
+        """Every server that was measured: one, or one a setting."""
+        by_setting = self.findings.get("targets") or {}
+        return tuple(by_setting.values()) or (self.target,)
+
+    @property
     def name(self) -> str:
         """What was measured, in a word: the variant, else the model."""
-        return str(self.provenance.get("variant") or self.model or self.target.get("file") or self.tool)
+        return name_of(self.target) or str(self.model or self.target.get("file") or self.tool)
+
+
+def name_of(target: Json) -> str:
+    """The variant that a target is; empty where it is no Gearshift's."""
+    return str((target.get("provenance") or {}).get("variant") or "")
 
 
 def read_documents(documents: Sequence[Any]) -> tuple[Experiment, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gearshift.report.blocks import Block, Bullets, Code, Figure, Report, Section, Table, Text
 
-_SPECIAL = str.maketrans({"|": r"\|", "<": "&lt;", ">": "&gt;", "*": r"\*", "\n": " "})
+_SPECIAL = str.maketrans({"|": r"\|", "<": "&lt;", ">": "&gt;", "*": r"\*"})
 
 
 def to_markdown(report: Report) -> str:
@@ -52,4 +52,4 @@ def _table(table: Table) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is, in a table's cell too."""
-    return text.translate(_SPECIAL)
+    return " ".join(text.splitlines()).translate(_SPECIAL)

@@ -8,17 +8,17 @@ from typing import Any
 
 from gearshift.domain.units import format_bytes
 from gearshift.report.blocks import Block, Code, Table
-from gearshift.report.documents import OURS, Experiment
+from gearshift.report.documents import OURS, Experiment, Json, name_of
 
 Plan = Mapping[str, Any]
 
 
 def recipe(experiments: Sequence[Experiment]) -> Iterator[Block]:
     """What was served, each target once, and then how it was measured."""
-    rows = tuple(dict.fromkeys(row for experiment in experiments for row in _conditions(experiment)))
-    if rows:
-        yield Table(("what", "value"), rows)
-    served = dict.fromkeys(text for experiment in experiments if (text := _served(experiment)))
+    rows = dict.fromkeys(row for experiment in experiments for row in _conditions(experiment))
+    yield Table(("what", "value"), tuple(rows))
+    targets = [target for experiment in experiments for target in experiment.targets]
+    served = dict.fromkeys(text for target in targets if (text := _served(target)))
     yield from (Code(text) for text in served)
     commands = list(dict.fromkeys(text for experiment in experiments if (text := command(experiment))))
     if commands:
@@ -26,20 +26,25 @@ def recipe(experiments: Sequence[Experiment]) -> Iterator[Block]:
 
 
 def _conditions(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    target, provenance = experiment.target, experiment.provenance
     yield "measured with", _joined(experiment.tool, experiment.tool_version)
-    if target.get("engine"):
-        yield "engine", _joined(target["engine"], target.get("engine_version"))
     if experiment.model:
         yield "model", str(experiment.model)
+    for target in experiment.targets:
+        yield from _target(target)
+    if experiment.tool != OURS:
+        conditions = experiment.target.get("conditions") or {}
+        yield from ((f"{experiment.tool}: {key}", str(value)) for key, value in conditions.items())
+        yield from ((f"{experiment.tool}: {key} means", text) for key, text in experiment.definitions.items())
+
+
+def _target(target: Json) -> Iterator[tuple[str, str]]:
+    if target.get("engine"):
+        yield "engine", _joined(target["engine"], target.get("engine_version"))
+    provenance = target.get("provenance") or {}
     for file in provenance.get("weights") or ():
         digest = f"sha256 {file['sha256']}" if file.get("sha256") else "not hashed"
         yield "weights", f"{file['file']}, {format_bytes(file['bytes'])}, {digest}"
     yield from _hardware(provenance.get("hardware") or {})
-    if experiment.tool != OURS:
-        conditions = target.get("conditions") or {}
-        yield from ((f"{experiment.tool}: {key}", str(value)) for key, value in conditions.items())
-        yield from ((f"{experiment.tool}: {key} means", text) for key, text in experiment.definitions.items())
 
 
 def _hardware(hardware: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -51,14 +56,14 @@ def _hardware(hardware: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "kernel", str(hardware.get("kernel"))
 
 
-def _served(experiment: Experiment) -> str:
+def _served(target: Json) -> str:
     """The engine's environment and command line, to be run as it stands but for its port."""
-    provenance = experiment.provenance
+    provenance = target.get("provenance") or {}
     if not provenance.get("argv"):
         return ""
     env = [f"{name}={shlex.quote(value)}" for name, value in (provenance.get("env") or {}).items()]
     words = [_quoted(word) for word in provenance["argv"]]
-    return f"# {experiment.name}\n" + " \\\n  ".join([*env, *_paired(words)])
+    return f"# {name_of(target)}\n" + " \\\n  ".join([*env, *_paired(words)])
 
 
 def _paired(words: Sequence[str]) -> Iterator[str]:

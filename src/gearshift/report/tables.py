@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gearshift.report.blocks import Table
 from gearshift.report.documents import Cell, Experiment
-from gearshift.report.words import LABELS, NONE, figure, share, tokens
+from gearshift.report.words import LABELS, NONE, figure, positions, share, tokens
 
 PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
 _SERVING = ("ttft_s", "tpot_s", "chunk_gap_s", "decode_tok_s", "prefill_tok_s", "output_tok_s", "e2e_s")
@@ -59,7 +59,10 @@ def _swap_columns() -> list[Column]:
 
 
 def _accepted(cell: Cell) -> str:
-    return " ".join(share(rate) for rate in cell.acceptance) or NONE
+    """The first positions; dots where the rest is left out."""
+    shown = positions(cell.acceptance)
+    rest = [] if len(shown) == len(cell.acceptance) else [f"... {len(cell.acceptance)} drafted"]
+    return " ".join([*(share(rate) for rate in shown), *rest]) or NONE
 
 
 def _drafted(cell: Cell) -> bool:

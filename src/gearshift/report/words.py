@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gearshift.report.documents import Cell, Value
 
 NONE = "-"
@@ -16,6 +18,7 @@ LABELS = {
     "first_token_s": "first token",
 }
 _THOUSAND = 1000.0
+_MOST_POSITIONS, _REACHED = 8, 0.005
 
 
 def figure(value: Value | None, name: str) -> str:
@@ -53,6 +56,12 @@ def tokens(count: float) -> str:
 def share(value: float | None) -> str:
     """``83 %``."""
     return NONE if value is None else f"{value:.0%}".replace("%", " %")
+
+
+def positions(rates: Sequence[float]) -> tuple[float, ...]:
+    """The first positions, without those that hardly any draft reached: an n-gram drafter has 64."""
+    reached = [number for number, rate in enumerate(rates, 1) if rate >= _REACHED]
+    return tuple(rates[: min(_MOST_POSITIONS, max(reached, default=1))])
 
 
 def place(cell: Cell) -> str:

@@ -100,9 +100,12 @@ def _words(found: BreakEven) -> str:
     if found.concurrency is not None:
         return f"{where}: pays up to about {found.concurrency:.0f} streams"
     first, last = found.gains[0], found.gains[-1]
-    if last.ratio >= 1:
+    if all(gain.ratio >= 1 for gain in found.gains):
         return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency})"
-    return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency})"
+    if all(gain.ratio < 1 for gain in found.gains):
+        return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency})"
+    ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
+    return f"{where}: pays at some levels only ({ratios})"
 
 
 def _json(found: BreakEven) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -110,7 +110,7 @@ def _refusal(status: int, text: str) -> AdminError:
         return AdminError(status, "unknown", f"HTTP {status}: {text[:200]}")
 
 
-def pick(rows: list[Mapping[str, Any]], name: str | None) -> str:
+def pick(rows: Sequence[Mapping[str, Any]], name: str | None) -> str:
     """The variant that ``name`` means: its id, its model's only or only ready variant, or the only one there is.
 
     Raises GearshiftError when that leaves several or none.

@@ -11,6 +11,7 @@ from gearshift.cli.output import table
 from gearshift.domain.units import format_duration
 
 Json = Mapping[str, Any]
+_MOST_POSITIONS = 5  # an n-gram drafter has 64
 _PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
 _COLUMNS: Mapping[str, str] = {
     "ttft_s": "TTFT",
@@ -123,7 +124,9 @@ def _verdict(document: Json) -> Iterator[str]:
 def _acceptance(found: object) -> str:
     if not isinstance(found, Mapping):
         return "-"
-    return "/".join(f"{rate:.0%}" for rate in found["per_position"]) or f"{found['mean_length']:.2f} a step"
+    rates = found["per_position"]
+    more = f" ... {len(rates)}" if len(rates) > _MOST_POSITIONS else ""
+    return "/".join(f"{rate:.0%}" for rate in rates[:_MOST_POSITIONS]) + more or f"{found['mean_length']:.2f} a step"
 
 
 def _needle(found: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gearshift.report.blocks import Figure
 from gearshift.report.charts.shapes import Bars
 from gearshift.report.documents import Cell, Experiment
-from gearshift.report.words import place, share
+from gearshift.report.words import place, positions, share
 
 _MOST = 6  # more bars in a group cannot be told apart; the table has them all
 
@@ -21,11 +21,14 @@ def figures(experiments: Sequence[Experiment]) -> Iterator[Figure]:
 
 
 def _figure(experiment: Experiment, cells: Sequence[Cell]) -> Figure:
-    longest = max(len(cell.acceptance) for cell in cells)
-    series = tuple((place(cell), _padded(cell.acceptance, longest)) for cell in cells)
+    rates = [positions(cell.acceptance) for cell in cells]
+    longest = max(map(len, rates))
+    series = tuple((place(cell), _padded(found, longest)) for cell, found in zip(cells, rates, strict=True))
     groups = tuple(str(number + 1) for number in range(longest))
     chart = Bars(f"Acceptance by position, {experiment.name}", "share of drafts", groups, series)
-    words = "; ".join(f"{place(cell)}: {', '.join(share(rate) for rate in cell.acceptance)}" for cell in cells)
+    words = "; ".join(
+        f"{place(cell)}: {', '.join(map(share, found))}" for cell, found in zip(cells, rates, strict=True)
+    )
     note = "Drafts whose token at that position was accepted, over all drafts (unconditional)."
     return Figure(chart, f"{chart.title}. {words}.", note)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gearshift.domain.units import format_bytes
 from gearshift.report.blocks import Figure
 from gearshift.report.charts.shapes import Stacks
-from gearshift.report.documents import Experiment
+from gearshift.report.documents import Experiment, name_of
 
 _PARTS = {
     "weights_bytes": "weights",
@@ -20,7 +20,12 @@ _PARTS = {
 
 def figures(experiments: Sequence[Experiment]) -> Iterator[Figure]:
     """One chart with a bar a variant; a variant measured several times counts once."""
-    known = {experiment.name: found for experiment in experiments if (found := experiment.provenance.get("memory"))}
+    known = {
+        name_of(target) or experiment.name: found
+        for experiment in experiments
+        for target in experiment.targets
+        if (found := (target.get("provenance") or {}).get("memory"))
+    }
     if not known:
         return
     parts = [(label, tuple(float(bar.get(name) or 0) for bar in known.values())) for name, label in _PARTS.items()]

@@ -1,0 +1,170 @@
+"""`bench` on the running Gearshift: leases, switches between variants, swaps, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from fakes.admin import FakeAdmin, stopped
+from fakes.serving import serving_in_thread
+from fakes.truth import truth_server
+from gearshift.cli.bench.admin import pick
+from gearshift.cli.bench.speculation import speculating
+from gearshift.domain.admin import OperatorLease, ServerEvent
+from gearshift.domain.errors import GearshiftError
+from gearshift.domain.settings import Settings
+from gearshift.domain.variant import EngineRef, Speculation, Variant
+from gearshift.web import create_admin
+
+Gearshift = Callable[..., Result]
+SMALL = ("--depths", "64", "--output", "8", "--repeats", "1")
+
+
+class MeasuredAdmin(FakeAdmin):
+    """A control whose variants are truth servers; remembers leases, and tells of a swap with every load."""
+
+    def __init__(self, endpoints: dict[str, str]) -> None:
+        super().__init__([stopped(variant) for variant in endpoints], listen=next(iter(endpoints.values())))
+        self.endpoints = endpoints
+        self.taken: list[tuple[str, bool]] = []
+        self.ended: list[str] = []
+
+    async def take_lease(self, variant: str, *, exclusive: bool, ttl_s: float) -> OperatorLease:
+        lease = await super().take_lease(variant, exclusive=exclusive, ttl_s=ttl_s)
+        self.taken.append((variant, exclusive))
+        return replace(lease, endpoint=self.endpoints[variant])
+
+    def end_lease(self, lease_id: str) -> None:
+        self.ended.append(self._lease(lease_id).variant)
+        super().end_lease(lease_id)
+
+    async def unload(self, variant: str) -> None:
+        """The next request makes it resident again, which is what the event is of."""
+        await super().unload(variant)
+        seconds = {"drain_s": 0.0, "stop_s": 0.1, "memory_s": 0.0, "load_s": 0.5, "probe_s": 0.1, "overhead_s": 0.0}
+        data = {"variant": variant, "stopped": ["m:a", "m:b"], **seconds, "total_s": 0.7, "cold": True}
+        self.past.append(ServerEvent(len(self.past) + 1, time.time() + 60, "swap.done", data))
+
+
+@pytest.fixture(scope="module")
+def endpoints() -> Iterator[dict[str, str]]:
+    with truth_server(ttft_s=0.01, step_s=0.002) as fast, truth_server(ttft_s=0.01, step_s=0.004) as slow:
+        yield {"m:a": fast, "m:b": slow}
+
+
+@pytest.fixture
+def admin(gearshift_home: Path, endpoints: dict[str, str]) -> Iterator[MeasuredAdmin]:
+    fake = MeasuredAdmin(endpoints)
+    with serving_in_thread(create_admin(fake, Settings, remote=False), gearshift_home / "admin.sock"):
+        yield fake
+
+
+def document(result: Result) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_variant_is_held_exclusively_while_it_is_measured_and_given_back(
+    gearshift: Gearshift, admin: MeasuredAdmin
+) -> None:
+    done = gearshift("bench", "ladder", "--model", "m:a", *SMALL, "--json")
+    found = document(done)
+    assert admin.taken == [("m:a", True)]
+    assert list(admin.leases()) == []
+    assert "m:a is held exclusively while it is measured; others wait" in done.stderr
+    assert found["target"]["url"] == admin.endpoints["m:a"]
+    assert found["target"]["provenance"]["variant"] == "m:a"
+
+
+def test_beside_traffic_the_lease_is_shared_and_requests_go_through_the_gateway(
+    gearshift: Gearshift, admin: MeasuredAdmin
+) -> None:
+    done = gearshift("bench", "ladder", "--model", "m:a", "--beside-traffic", *SMALL, "--json")
+    assert document(done)["target"]["url"] == admin.listen
+    assert admin.taken == [("m:a", False)]
+    assert "beside other traffic" in done.stderr
+
+
+def test_ab_switches_between_variants_and_names_both_targets(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
+    found = document(
+        gearshift("bench", "ab", "m:a", "m:b", "--input", "32", "--output", "8", "--requests", "1", "--repeats", "2",
+                  "--json")
+    )  # fmt: skip
+    assert [cell["setting"] for cell in found["cells"]] == ["m:a", "m:b"]
+    assert {name: target["url"] for name, target in found["findings"]["targets"].items()} == admin.endpoints
+    # Warm-ups, then A B and B A: whoever ran last begins the next pair without another switch.
+    assert [variant for variant, _ in admin.taken] == ["m:a", "m:b", "m:a", "m:b", "m:a"]
+    assert list(admin.leases()) == []
+    fast, slow = (cell["tpot_s"]["median"] for cell in found["cells"])
+    assert slow > fast
+
+
+def test_swaps_have_every_pair_with_its_phases(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
+    found = document(gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json"))
+    assert [cell["setting"] for cell in found["cells"]] == ["m:a > m:b", "m:b > m:a"]
+    assert found["cells"][0]["load_s"]["median"] == 0.5
+    assert found["cells"][0]["first_token_s"]["median"] > 0
+    assert found["interrupted"] is False
+    (row,) = json.loads(gearshift("results", "list", "--json").stdout)
+    assert (row["experiment"], row["cells"], row["state"]) == ("swap", 2, "done")
+    assert admin.taken == []
+
+
+def test_one_variant_cannot_be_swapped_with_itself(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
+    done = gearshift("bench", "swap", "m:a")
+    assert admin.taken == []
+    assert done.exit_code == 1
+    assert "two variants" in done.stderr
+
+
+def test_a_load_that_fails_is_told_in_the_servers_words(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
+    admin.load_error = GearshiftError("there is no room")
+    done = gearshift("bench", "ladder", "--model", "m:a", *SMALL)
+    assert done.exit_code == 1
+    assert "there is no room" in done.stderr
+
+
+def rows(**states: str) -> list[dict[str, str]]:
+    return [{"variant": variant.replace("_", ":"), "state": state} for variant, state in states.items()]
+
+
+def test_a_name_means_an_id_a_models_only_variant_or_its_only_ready_one() -> None:
+    both = rows(m_a="stopped", m_b="ready", n_x="stopped")
+    assert pick(both, "m:a") == "m:a"
+    assert pick(both, "n") == "n:x"
+    assert pick(both, "m") == "m:b"
+    assert pick(rows(m_a="stopped"), None) == "m:a"
+
+
+@pytest.mark.parametrize("name", [None, "m", "x"])
+def test_a_name_that_means_several_or_none_is_refused_with_all_there_are(name: str | None) -> None:
+    with pytest.raises(GearshiftError) as caught:
+        pick(rows(m_a="stopped", m_b="stopped"), name)
+    assert caught.value.hint == "name one: m:a, m:b"
+
+
+def variant(name: str, tokens: int | None = None, *, method: str = "mtp", weights: str = "w") -> Variant:
+    speculation = None if tokens is None and method == "mtp" else Speculation(method, tokens)
+    return Variant("m", name, EngineRef("llama.cpp"), weights=weights, speculation=speculation)
+
+
+def test_settings_are_found_by_the_tokens_that_variants_draft() -> None:
+    variants = {
+        one.id: one
+        for one in (
+            variant("other", weights="v"),
+            variant("plain"),
+            variant("two", 2),
+            variant("n", method="ngram"),
+        )
+    }
+    assert speculating(variants, "m") == {"off": "m:other", "2": "m:two", "ngram": "m:n"}
+    assert speculating(variants, "m:plain")["off"] == "m:plain"
+    assert speculating(variants, "another") == {}

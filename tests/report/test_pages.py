@@ -1,0 +1,132 @@
+"""Whole reports: what recorded measurements become, and what no text in them can do."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inline_snapshot import external_file
+
+from gearshift.domain.errors import GearshiftError
+from gearshift.report import assemble, read_documents, to_html, to_markdown
+from gearshift.report.caveats import MEANINGS
+
+RECORDED = json.loads((Path(__file__).parent / "fixtures" / "recorded.json").read_text())
+
+
+def test_recorded_measurements_become_this_post() -> None:
+    assert to_markdown(assemble(read_documents([RECORDED]))) == external_file("fixtures/recorded.md", format=".txt")
+
+
+def test_recorded_measurements_become_this_page() -> None:
+    """Without its drawings, which change with matplotlib, and its style sheet, which is a file of its own."""
+    page = to_html(assemble(read_documents([RECORDED])))
+    page = re.sub(r'(<svg role="img" aria-label="[^"]*").*?</svg>', r"\1></svg>", page, flags=re.DOTALL)
+    page = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert page == external_file("fixtures/recorded.html", format=".txt")
+
+
+class Tags(HTMLParser):
+    """Counts elements and collects whatever could fetch something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.fetched += [
+            str(value)
+            for name, value in attrs
+            if name in {"src", "href", "xlink:href"} and not str(value).startswith("#")
+        ]
+
+
+def tags(page: str) -> Tags:
+    found = Tags()
+    found.feed(page)
+    return found
+
+
+def test_a_page_fetches_and_runs_nothing() -> None:
+    page = to_html(assemble(read_documents([RECORDED])))
+    found = tags(page)
+    assert found.fetched == []
+    assert not found.names & {"script", "link", "iframe", "img", "object"}
+    assert "@import" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def hostile(text: str) -> dict[str, Any]:
+    return {
+        "experiment": "ladder",
+        "model": text,
+        "target": {"engine": text, "engine_version": text, "provenance": {"variant": text, "argv": [text, text]}},
+        "cells": [{"setting": text, "depth": 1, "flags": [text], "flag_details": {text: text}}],
+        "advice": [text],
+    }
+
+
+@settings(deadline=None)
+@given(st.text(max_size=40) | st.sampled_from(["<script>alert(1)</script>", '"><img src=x>', "```\n# x", "| a | b |"]))
+def test_no_text_of_a_document_becomes_markup(text: str) -> None:
+    report = assemble(read_documents([hostile(text)]))
+    plain = assemble(read_documents([hostile("plain")]))
+    assert tags(to_html(report)).names <= tags(to_html(plain)).names | {"small"}  # what is bracketed in a table
+    headings = [line for line in to_markdown(report).splitlines() if line.startswith("## ")]
+    assert headings == ["## What context costs", "## Caveats", "## How to repeat it"]
+    assert "<script" not in re.sub(r"```.*?```|~~~~.*?~~~~", "", to_markdown(report), flags=re.DOTALL)
+
+
+@given(st.text(alphabet="ab|\n\r*<`", max_size=12))
+def test_a_table_of_a_post_keeps_its_columns(text: str) -> None:
+    lines = to_markdown(assemble(read_documents([hostile(text)]))).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| ") and "depth" in line)
+    widths = {len(re.split(r"(?<!\\)\|", line)) for line in lines[start : start + 3]}
+    assert len(widths) == 1
+
+
+@pytest.mark.parametrize("document", [{}, {"experiment": "ladder"}, {"cells": [1], "experiment": "x"}, 3, "text"])
+def test_what_is_no_result_is_refused_with_a_hint(document: Any) -> None:
+    with pytest.raises(GearshiftError, match="this is no result") as caught:
+        read_documents([document])
+    assert "--json" in str(caught.value.hint)
+
+
+def test_a_report_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one result"):
+        assemble(())
+
+
+def test_every_flag_that_a_cell_can_have_is_explained() -> None:
+    """By the names that Measuring lists, so that the page and the report cannot part."""
+    page = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text()
+    table = page[page.index("## What a cell says") : page.index("## Repeats")]
+    named = {name for name in re.findall(r"`([a-z_]+)`", table) if "_" in name and not name.endswith("_s")}
+    assert named <= MEANINGS.keys()
+
+
+def test_results_of_two_tools_are_told_to_be_two() -> None:
+    rows = [{"concurrency": level, "output_tok_s": 10.0 * level} for level in (1, 4)]
+    documents = [
+        {"tool": tool, "model": "m", "definitions": {"tpot": tool}, "rows": rows, "invariants": []}
+        for tool in ("guidellm", "vllm bench serve")
+    ]
+    text = to_markdown(assemble(read_documents(documents)))
+    assert "guidellm, vllm bench serve define their figures differently" in text
+    assert to_html(assemble(read_documents(documents))).count("<svg") == 2
+
+
+def test_an_imports_failing_invariant_is_a_caveat_and_invalidates_its_rows() -> None:
+    check = {"name": "little", "ok": False, "detail": "9 in flight on average, limit 2"}
+    document = {"tool": "t", "definitions": {}, "rows": [{"depth": 1}], "invariants": [check]}
+    text = to_markdown(assemble(read_documents([document])))
+    assert "the invariant little fails: 9 in flight on average, limit 2" in text
+    assert "| NO |" in text

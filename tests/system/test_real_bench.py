@@ -1,0 +1,93 @@
+"""Measuring a real llama-server behind a real Gearshift: what must reconcile does, whatever the speed of the box."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gearshift.domain.paths import resolve_paths
+from gearshift.report.caveats import MEANINGS
+from gearshift.toolchain import demo_gguf
+from system.harness import Gearshift, marked
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
+
+Start = Callable[..., Any]
+
+REAL = resolve_paths({name: value for name, value in os.environ.items() if name != "GEARSHIFT_HOME"})
+ENV = {"GEARSHIFT_ENGINES": str(REAL.engines)}
+# What other programs on the box may cause; everything else would be a fault of ours or of the engine.
+OF_THE_BOX = {
+    "busy_cores", "client_overloaded", "drift", "first_trial_odd", "outlier_trial", "single_run", "ttft_uncertain",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def gguf() -> str:
+    return str(demo_gguf(REAL, lambda _: None))
+
+
+async def bench(server: Gearshift, *arguments: str) -> Any:
+    """The document of one `gearshift bench`, run as a user runs it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gearshift", "bench", *arguments, "--json",
+        env={**os.environ, "GEARSHIFT_HOME": str(server.home), **ENV},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, told = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, told.decode()
+    return json.loads(out)
+
+
+def check(cell: dict[str, Any]) -> None:
+    """Tokens by usage and by the server's counter are equal; flags are known, and only the box's."""
+    assert cell["tokens"]["usage"] == cell["tokens"]["server"] > 0
+    assert set(cell["flags"]) <= MEANINGS.keys()
+    assert set(cell["flags"]) <= OF_THE_BOX, cell["flag_details"]
+    assert not [check for check in cell["invariants"] if check["ok"] is False and check["name"] != "little"]
+
+
+@pytest.mark.timeout(120)
+async def test_concurrency_prefix_and_swap_of_a_real_engine_reconcile(gearshift: Start, gguf: str) -> None:
+    small = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 2, "args": {"threads": 1}}
+    group = {"one": {"swap": True, "members": ["m:a", "m:b"]}}
+    server = await gearshift({"a": small, "b": {"extends": "a", "kv_dtype": "q8_0"}}, env=ENV, groups=group)
+
+    load = await bench(server, "concurrency", "--model", "m:a", "--levels", "1,2", "--input", "48", "--output", "16",
+                       "--requests", "2", "--repeats", "1")  # fmt: skip
+    assert [cell["concurrency"] for cell in load["cells"]] == [1, 2]
+    for cell in load["cells"]:
+        check(cell)
+        assert cell["ttft_s"]["low"] is None
+    provenance = load["target"]["provenance"]
+    assert provenance["variant"] == "m:a"
+    assert "PORT" in provenance["argv"]
+    assert len(provenance["weights"][0]["sha256"]) == 64
+    assert provenance["memory"]["kv_pool_bytes"] > 0
+
+    cold, cached = (
+        await bench(server, "prefix", "--model", "m:a", "--prefix", "160", "--suffix", "16", "--output", "4",
+                    "--requests", "2", "--repeats", "1")
+    )["cells"]  # fmt: skip
+    check(cold)
+    check(cached)
+    assert cold["cache_hit_share"] < 0.3  # the chat template's fixed head may come from the cache
+    assert cached["cache_hit_share"] > 0.5
+    assert cached["ttft_s"]["median"] < cold["ttft_s"]["median"]
+
+    swaps = await bench(server, "swap", "m:a", "m:b", "--repeats", "1")
+    assert [cell["setting"] for cell in swaps["cells"]] == ["m:a > m:b", "m:b > m:a"]
+    for cell in swaps["cells"]:
+        phases = [cell[name]["median"] for name in ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")]
+        assert sum(phases) == pytest.approx(cell["total_s"]["median"])
+        assert cell["first_token_s"]["median"] >= cell["load_s"]["median"]
+        assert cell["flags"] == ["single_run"]
+    assert (await server.get("/health")).status == 200
+    assert await server.stop() == 0
+    assert marked(server.home) == []
