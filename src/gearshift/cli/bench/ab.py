@@ -11,7 +11,7 @@ from gearshift.bench.experiments import ab
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.plan import ExperimentPlan
 from gearshift.bench.runner import Runner
-from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import JsonObject, Tokens
 from gearshift.cli.bench.running import Question, ask, within_budget
@@ -26,7 +26,7 @@ _METRICS = ("decode_tok_s", "output_tok_s", "ttft_s")
 @click.option("--metric", type=click.Choice(_METRICS), default="decode_tok_s", show_default=True, help="To judge by.")
 @click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
 @click.option("--streams", type=click.IntRange(1), default=1, show_default=True, help="At once.")
-@measuring(repeats=ab.DEFAULT_PAIRS)
+@measuring(count=requests(4), trials=ab.DEFAULT_PAIRS)
 def command(
     asked: Asked, a: str, b: str | None, b_extra: dict[str, Any] | None, metric: ab.Metric, depth: int, streams: int
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -12,26 +12,30 @@ import click
 from gearshift.bench.plan import CellPlan
 from gearshift.cli.bench.quantities import JsonObject, Tokens
 from gearshift.cli.durations import Duration
+from gearshift.cli.plan_options import Parsed
 from gearshift.cli.session import Session, pass_session
 from gearshift.domain.errors import GearshiftError
+from gearshift.planner.gpus import Gpu, parse_gpu
 
 _TEXTS = ("prose", "code", "json", "reasoning", "ids")
+_DIALECTS = ("chat", "completions", "responses")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The shared options. ``base`` is the cell that a verb varies."""
+    """The shared options. ``base`` is the cell that a verb varies; ``card`` what ceilings are computed for."""
 
     session: Session
     base: CellPlan
-    url: str | None
-    model: str | None
-    key_env: str | None
-    beside_traffic: bool
-    budget_s: float | None
-    resume: bool
-    keep: bool
-    as_json: bool
+    url: str | None = None
+    model: str | None = None
+    key_env: str | None = None
+    card: Gpu | None = None
+    beside_traffic: bool = False
+    budget_s: float | None = None
+    resume: bool = False
+    keep: bool = True
+    as_json: bool = False
 
     @property
     def key(self) -> str | None:
@@ -44,95 +48,97 @@ class Asked:
         return key
 
 
-def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that say which server."""
-    for option in reversed(_WHERE):
-        function = option(function)
-    return function
+Option = Callable[[Any], Any]
+Verb = Callable[..., None]
+
+KEY = click.option("--key-env", metavar="VARIABLE", help="The environment variable that holds the server's key.")
+WHERE: Sequence[Option] = (
+    click.option("--url", metavar="URL", help="Any OpenAI-compatible server, with or without /v1."),
+    click.option("--model", metavar="NAME", help="The model or variant; may be left out where there is one."),
+    KEY,
+    click.option("--gpu", "card", type=Parsed("NAME|GiB:GB/s", parse_gpu), help="For the ceiling; else this box's."),
+    click.option("--beside-traffic", is_flag=True, help="Measure through the gateway, without the exclusive lease."),
+)
+BUDGET = click.option("--budget", "budget_s", type=Duration(), help="Plan what fits: fewer repeats, then fewer cells.")
+RESUME = click.option("--resume", is_flag=True, help="Take stored cells instead of measuring them again.")
+KEPT: Sequence[Option] = (
+    click.option("--no-store", is_flag=True, help="Do not keep the results."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON document."),
+)
 
 
-def measuring(
-    *, output: int = 128, requests: int | None = 4, repeats: int = 3
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The shared options with a verb's defaults; the verb takes an `Asked` and its own options.
+def repeats(default: int) -> Option:
+    """``--repeats``: trials of a cell."""
+    return click.option("--repeats", type=click.IntRange(1), default=default, show_default=True, help="Trials a cell.")
 
-    ``requests`` None: the verb has its own way to say how many.
-    """
 
-    def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
+def requests(default: int) -> Option:
+    """``--requests``: of a trial."""
+    return click.option("--requests", type=click.IntRange(1), default=default, show_default=True, help="In each trial.")
+
+
+def asks(*options: Option) -> Callable[[Verb], Verb]:
+    """These options, given to the verb as an `Asked`; what is none of its options is passed on as it is."""
+
+    def decorated(verb: Verb) -> Verb:
+        @wraps(verb)
         def collected(session: Session, **given: Any) -> None:
-            shared = {name: given.pop(name, None) for name in _SHARED}
-            function(_asked(session, **shared), **given)
+            shared = {name: given.pop(name) for name in _SHARED & given.keys()}
+            verb(_asked(session, **shared), **given)
 
         wrapped: Callable[..., Any] = pass_session(collected)
-        for option in reversed([*_WHERE, *_shape(output, requests, repeats), *_DEALINGS]):
+        for option in reversed(options):
             wrapped = option(wrapped)
         return wrapped
 
     return decorated
 
 
-_WHERE = (
-    click.option("--url", metavar="URL", help="Any OpenAI-compatible server, with or without /v1."),
-    click.option("--model", metavar="NAME", help="The model or variant; may be left out where there is one."),
-    click.option("--key-env", metavar="VARIABLE", help="The environment variable that holds the server's key."),
-    click.option("--beside-traffic", is_flag=True, help="Measure through the gateway, without the exclusive lease."),
-)
-_DEALINGS = (
-    click.option("--budget", "budget_s", type=Duration(), help="Plan what fits: fewer repeats, then fewer cells."),
-    click.option("--resume", is_flag=True, help="Take cells that are stored already instead of measuring again."),
-    click.option("--no-store", is_flag=True, help="Do not keep the results."),
-    click.option("--json", "as_json", is_flag=True, help="One JSON document."),
-)
-_SHARED = (
-    "url", "model", "key_env", "beside_traffic", "budget_s", "resume", "no_store", "as_json", "output", "requests",
-    "repeats", "text", "prompts", "api", "natural_end", "extra",
-)  # fmt: skip
+def measuring(
+    *, output: int = 128, count: Option | None = None, trials: int = 3, budgeted: bool = True
+) -> Callable[[Verb], Verb]:
+    """The options of a verb that sends requests of one shape; ``count`` is how it says how many."""
+    counted = [] if count is None else [count]
+    dealings = [BUDGET, RESUME] if budgeted else []
+    return asks(*WHERE, *_shape(output), *counted, repeats(trials), *dealings, *KEPT)
 
 
-def _shape(output: int, requests: int | None, repeats: int) -> list[Callable[..., Any]]:
-    counted = [] if requests is None else [
-        click.option("--requests", type=click.IntRange(1), default=requests, show_default=True, help="In each trial.")
-    ]  # fmt: skip
-    return [
+_SHARED = {
+    "url", "model", "key_env", "card", "beside_traffic", "budget_s", "resume", "no_store", "as_json",
+    "output", "requests", "repeats", "text", "prompts", "api", "natural_end", "extra",
+}  # fmt: skip
+_OF_CELL = ("output", "requests", "repeats", "text", "prompts", "api", "natural_end", "extra")
+
+
+def _shape(output: int) -> Sequence[Option]:
+    return (
         click.option("--output", type=Tokens(), default=output, show_default=True, help="Tokens of each answer."),
-        *counted,
-        click.option("--repeats", type=click.IntRange(1), default=repeats, show_default=True, help="Trials a cell."),
         click.option("--text", type=click.Choice(_TEXTS), default="prose", show_default=True, help="Kind of prompts."),
         click.option("--prompts", metavar="FILE", help="Prompts from ShareGPT, Spec-Bench or JSON lines instead."),
-        click.option("--api", type=click.Choice(("chat", "completions", "responses")), default="chat",
-                     show_default=True, help="The endpoint."),
+        click.option("--api", type=click.Choice(_DIALECTS), default="chat", show_default=True, help="The endpoint."),
         click.option("--natural-end", is_flag=True, help="Let answers end by themselves: for acceptance figures."),
         click.option("--extra", type=JsonObject(), metavar="JSON", help="Further keys of every request."),
-    ]  # fmt: skip
-
-
-def _asked(session: Session, *, budget_s: float | None, resume: bool, no_store: bool, **given: Any) -> Asked:
-    return Asked(
-        session=session,
-        base=_base(given),
-        url=given["url"],
-        model=given["model"],
-        key_env=given["key_env"],
-        beside_traffic=given["beside_traffic"],
-        budget_s=budget_s,
-        resume=resume,
-        keep=not no_store,
-        as_json=given["as_json"],
     )
 
 
-def _base(given: Mapping[str, Any]) -> CellPlan:
-    file = given["prompts"]
+def _asked(session: Session, *, no_store: bool, **given: Any) -> Asked:
+    cell = {name: given.pop(name) for name in _OF_CELL if name in given}
+    return Asked(session, _base(**cell), keep=not no_store, **given)
+
+
+def _base(
+    *, output: int = 128, requests: int = 4, repeats: int = 3, text: str = "prose", prompts: str | None = None,
+    api: str = "chat", **more: Any,
+) -> CellPlan:  # fmt: skip
+    ids = text == "ids" and prompts is None
+    shape: dict[str, Any] = {"kind": "file" if prompts else text, "dialect": "completions" if ids else api}
     return CellPlan(
         "",
-        output=given["output"],
-        requests=given["requests"] or 1,
-        trials=given["repeats"],
-        kind="file" if file else given["text"],
-        file=file,
-        dialect="completions" if given["text"] == "ids" and not file else given["api"],
-        exact=not given["natural_end"],
-        extra=given["extra"] or {},
+        output=output,
+        requests=requests,
+        trials=repeats,
+        file=prompts,
+        exact=not more.get("natural_end", False),
+        extra=more.get("extra") or {},
+        **shape,
     )

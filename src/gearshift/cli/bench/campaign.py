@@ -15,7 +15,7 @@ import yaml
 
 from gearshift.bench.campaign import Campaign, fit_campaign, read_campaign
 from gearshift.bench.outcome import ExperimentResult
-from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.asked import BUDGET, KEPT, WHERE, Asked, asks
 from gearshift.cli.bench.place import Place, open_place
 from gearshift.cli.bench.running import described, measurements, plain, planned, runner_for
 from gearshift.cli.bench.view import render
@@ -36,7 +36,7 @@ class _Ran:
 
 @click.command("campaign")
 @click.argument("file", type=click.Path(path_type=Path))
-@measuring()
+@asks(*WHERE, BUDGET, *KEPT)
 def command(asked: Asked, file: Path) -> None:
     """Measure what a campaign file asks, resuming at the cell.
 

@@ -19,12 +19,12 @@ from gearshift.cli.bench.running import Question, ask, within_budget
 @click.option("--levels", type=LEVELS, default=(1, 2, 4, 8), metavar="1,4,8", help="Streams at once.")
 @click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
 @click.option("--requests", "count", type=click.IntRange(1), help="In each trial; else 4, or the level if higher.")
-@measuring(requests=None)
+@measuring()
 def command(asked: Asked, levels: tuple[int, ...], depth: int, count: int | None) -> None:
     """How does it behave under several streams, each and in total?"""
 
     async def run(place: Place, runner: Runner) -> ExperimentResult:
         plan = concurrency.plan(replace(asked.base, depth=depth), levels, requests=count)
-        return await runner.run(await within_budget(asked, place, plan), concurrency.conclude)
+        return await runner.run(await within_budget(asked, place, plan), place.told(concurrency.conclude))
 
     ask(asked, Question("concurrency", run, concurrency.conclude))

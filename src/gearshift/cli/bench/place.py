@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from gearshift.bench.rig import Rig
-from gearshift.bench.runner import NoSwitch, Switch
+from gearshift.bench.runner import Conclude, NoSwitch, Switch
 from gearshift.cli.bench.asked import Asked
 from gearshift.cli.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A server ready to be measured. ``arms`` are the rigs of single settings, ``switch`` makes one current."""
+    """A server ready to be measured. ``arms`` are the rigs of single settings, ``switch`` makes one current.
+
+    ``told`` adds to a conclusion what this box knows beyond the measurement.
+    """
 
     rig: Rig
     switch: Switch = field(default_factory=NoSwitch)
     arms: Mapping[str, Rig] = field(default_factory=dict)
+    told: Callable[[Conclude], Conclude] = lambda conclude: conclude
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import click
 from gearshift.bench.experiments import prefix as question
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.runner import Runner
-from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import Tokens
 from gearshift.cli.bench.running import Question, ask, within_budget
@@ -16,7 +16,7 @@ from gearshift.cli.bench.running import Question, ask, within_budget
 @click.command("prefix")
 @click.option("--prefix", type=Tokens(), default=2048, show_default=True, help="Tokens that all prompts share.")
 @click.option("--suffix", type=Tokens(), default=128, show_default=True, help="Tokens that differ.")
-@measuring(output=32)
+@measuring(output=32, count=requests(4))
 def command(asked: Asked, prefix: int, suffix: int) -> None:
     """What does the prefix cache save, and does it really work?
 

@@ -9,7 +9,7 @@ import click
 from gearshift.bench.experiments import saturate
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.runner import Runner
-from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import Tokens
 from gearshift.cli.bench.running import Question, ask
@@ -25,7 +25,7 @@ from gearshift.cli.durations import Duration
               help="From one rate to the next.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Rates at most.")
 @click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
-@measuring(requests=20, repeats=1)
+@measuring(count=requests(20), trials=1, budgeted=False)
 def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: float, steps: int, depth: int) -> None:
     """How much traffic does it take within limits of latency?
 

@@ -11,7 +11,7 @@ import click
 from gearshift.bench.experiments import speculation
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.runner import Runner
-from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import DEPTHS, LEVELS, NAMES
 from gearshift.cli.bench.running import Question, ask, within_budget
@@ -25,7 +25,7 @@ from gearshift.domain.variant import Variant
               help="Drafted tokens; each needs a variant of the model that has them, or SETTING=VARIANT.")  # fmt: skip
 @click.option("--levels", type=LEVELS, default=(1, 4), metavar="1,4", help="Streams at once.")
 @click.option("--depths", type=DEPTHS, default=(512,), metavar="512,4k", help="Prompt lengths in tokens.")
-@measuring()
+@measuring(count=requests(4))
 def command(asked: Asked, tokens: tuple[str, ...], levels: tuple[int, ...], depths: tuple[int, ...]) -> None:
     """When does speculative decoding pay, and where does it break even?
 

@@ -15,7 +15,7 @@ from gearshift.bench.client import Client
 from gearshift.bench.experiments import swap
 from gearshift.bench.target import Target
 from gearshift.cli.bench.admin import BenchAdmin, pick
-from gearshift.cli.bench.asked import Asked, measuring
+from gearshift.cli.bench.asked import KEPT, KEY, Asked, asks, repeats
 from gearshift.cli.bench.running import Ending, finish, measurements
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
@@ -38,7 +38,7 @@ class Swaps:
 
 @click.command("swap")
 @click.argument("variants", nargs=-1, metavar="[A B ...]")
-@measuring(output=1, requests=1)
+@asks(KEY, repeats(3), *KEPT)
 def command(asked: Asked, variants: tuple[str, ...]) -> None:
     """How long does each swap take, and what with?
 
@@ -46,8 +46,6 @@ def command(asked: Asked, variants: tuple[str, ...]) -> None:
     causes the swap. The time to its first token is the client's; the phases are the server's own. Others' requests go
     on meanwhile and take part in the swapping.
     """
-    if asked.url is not None:
-        raise GearshiftError("swaps are measured on the running Gearshift", hint="leave --url out")
     ending = Ending()
     with asked.session.output.progress() as progress, suppress(KeyboardInterrupt):
         asyncio.run(_measured(asked, variants, progress, ending))

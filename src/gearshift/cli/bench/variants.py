@@ -10,6 +10,7 @@ from gearshift.bench.plan import CellPlan
 from gearshift.bench.rig import Rig
 from gearshift.cli.bench.admin import BenchAdmin, pick
 from gearshift.cli.bench.asked import Asked
+from gearshift.cli.bench.ceilings import teller
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.provenance import provenance_of
 from gearshift.cli.progress import Progress
@@ -24,8 +25,10 @@ async def open_variants(asked: Asked, names: Mapping[str, str], progress: Progre
         chosen = {setting: pick(rows, name) for setting, name in names.items()} or {"": pick(rows, asked.model)}
         switch = VariantSwitch(asked, admin, chosen, progress)
         stack.push_async_callback(switch.close)
-        rig = await switch.occupy(next(iter(chosen.values())))
-        yield Place(rig, switch, switch.arms)
+        first = next(iter(chosen.values()))
+        rig = await switch.occupy(first)
+        row, status = await admin.get(f"/variants/{first}"), await admin.get("/status")
+        yield Place(rig, switch, switch.arms, teller(asked.session, row, status["config"], asked.card))
 
 
 class VariantSwitch:
