@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -170,16 +172,19 @@ async def test_an_engine_that_is_not_there_is_a_503_of_ours() -> None:
 
 @pytest.mark.parametrize("status", ["000 Odd", "101 Switching Protocols", "999 Odd"])
 async def test_a_status_that_is_no_final_answer_is_a_503_of_ours(status: str) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
-        writer.close()
-
-    odd = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with odd, front(odd.sockets[0].getsockname()[1]) as door, aiohttp.ClientSession(door.url) as client:
+    async with answering(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()) as client:
         code, document = await fetch(client, "/v1/chat/completions", CHAT)
     assert code == 503
     assert status[:3].lstrip("0") in document["error"]["message"]
+
+
+@pytest.mark.parametrize("said", [b"\x07" * 4000, b"HTTP/1.1 200 OK\r\nX: " + b"y" * 20_000 + b"\r\n\r\n"])
+async def test_what_an_engine_says_that_is_no_http_is_not_quoted_at_length(said: bytes) -> None:
+    async with answering(said) as client:
+        code, document = await fetch(client, "/v1/chat/completions", CHAT)
+    assert code == 503
+    assert len(document["error"]["message"]) < 200
+    assert "\n" not in document["error"]["message"]
 
 
 async def test_the_503_of_a_dead_engine_carries_controls_reason(client: aiohttp.ClientSession, door: Front) -> None:
@@ -193,6 +198,20 @@ async def test_the_503_of_a_dead_engine_carries_controls_reason(client: aiohttp.
     status, document = task.result()
     assert status == 503
     assert "CUDA error: out of memory" in document["error"]["message"]
+
+
+@asynccontextmanager
+async def answering(said: bytes) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a gateway whose engine says this to every request, and closes."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    odd = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with odd, front(odd.sockets[0].getsockname()[1]) as door, aiohttp.ClientSession(door.url) as client:
+        yield client
 
 
 async def fetch(client: aiohttp.ClientSession, path: str, body: object) -> tuple[int, Any]:

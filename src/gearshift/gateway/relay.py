@@ -22,6 +22,7 @@ from gearshift.gateway.stamps import Clock
 
 # A longer JSON answer is not searched for its usage: parsing it would hold up everybody's streams.
 _LONGEST_ANSWER: Final = 1024**2
+_LONGEST_REASON: Final = 300
 
 
 @dataclass(slots=True)
@@ -111,5 +112,12 @@ def refusal_event(status: int, body: bytes, dialect: Dialect) -> bytes:
 def engine_gone(variant: str, error: BaseException, reason: str | None, *, begun: bool) -> InterruptedLeaseError:
     """The failure that the client sees when the connection to an engine broke."""
     when = "before the answer was whole" if begun else "before it answered"
-    why = reason or str(error) or type(error).__name__
+    why = reason or _in_brief(error)
     return InterruptedLeaseError(f"the engine of {variant} went away {when}: {why}")
+
+
+def _in_brief(error: BaseException) -> str:
+    """An HTTP parser quotes what it could not read, in whole and on lines of its own: that is not for a client."""
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    first, *_ = text.splitlines() or [""]
+    return first.rstrip(": ")[:_LONGEST_REASON] or type(error).__name__
