@@ -303,3 +303,27 @@ async def test_what_another_launch_held_is_forgotten(make: MakeControl) -> None:
     it.control.configure(changed, it.preparation.world(changed))
     (await leased(it.control, "m:a")).release()
     assert "m:a" not in it.control._residency.measured
+
+
+async def test_a_waiter_is_told_what_keeps_the_other_variant_in_its_place(make: MakeControl) -> None:
+    it = make(TWO.replace("min_resident: 0s", "min_resident: 30s"))
+    lease = await leased(it.control, "m:a")
+    ticket = it.control.request("m:b")
+    assert ticket.progress.startswith("queued; m:a was just loaded and stays ")
+    lease.release()
+
+
+async def test_a_waiter_is_told_how_many_requests_are_in_the_way(make: MakeControl) -> None:
+    it = make()
+    lease = await leased(it.control, "m:a")
+    assert it.control.request("m:b").progress == "queued; m:a is answering 1 request"
+    lease.release()
+
+
+async def test_a_refusal_says_when_to_come_back(make: MakeControl) -> None:
+    it = make()
+    it.launcher.scripts["m:a"] = Script(failure=Failure("bad file"))
+    with pytest.raises(LoadFailedError) as caught:
+        await it.control.request("m:a").wait(5)
+    assert caught.value.retry_after_s is not None
+    assert 0 < caught.value.retry_after_s <= 2

@@ -36,7 +36,7 @@ def render(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
     lines = iter(_fitted([_cells(row) for row in rows], width).splitlines())
     text = [next(lines)]
     for row, line in zip(rows, lines, strict=True):
-        text += [line, *_failure(row["failure"])]
+        text += [line, *_failure(row)]
     return "\n".join(text)
 
 
@@ -84,10 +84,12 @@ def _text(value: object) -> str:
     return UNKNOWN if value is None else str(value)
 
 
-def _failure(failure: Mapping[str, Any] | None) -> Iterator[str]:
+def _failure(row: Mapping[str, Any]) -> Iterator[str]:
+    """Why it failed; while it loads again, why it failed the last time."""
+    failure = row["failure"]
     if failure is None:
         return
-    yield f"  cause: {failure['cause']}"
+    yield f"  {'cause:' if row['state'] == 'failed' else 'last failure:'} {failure['cause']}"
     if failure["line"]:
         yield f"  log:   {failure['line']}"
     if failure["fix"]:

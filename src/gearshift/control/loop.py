@@ -72,7 +72,7 @@ class Control:
         self._handling = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = NEVER
-        self._phases: dict[str, Phase] = {}
+        self._phases = {variant: slot.phase for variant, slot in self._scheduler.slots.items()}
         self._stops: dict[str, int] = {}  # stops that ended, by variant
         self._moved = asyncio.Event()
         self._preloads: set[asyncio.Task[None]] = set()
@@ -306,7 +306,7 @@ class Control:
         for slot in moved:
             self._phases[slot.id] = slot.phase
             self.journal.add("variant.state", variant=slot.id, state=str(slot.phase))
-            log.info("state", variant=slot.id, state=str(slot.phase))
+            log.info("variant", variant=slot.id, state=str(slot.phase))
         news, self._moved = self._moved, asyncio.Event()
         news.set()
 

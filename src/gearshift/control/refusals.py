@@ -27,6 +27,7 @@ def refusal_error(refusal: Refuse) -> GearshiftError:
             return NotResidentError(
                 f"{variant} is not loaded, and a side request never causes a swap",
                 hint="it is served while its variant is loaded; without the side header or alias it is loaded",
+                retry_after_s=retry,
             )
         case "draining":
             return DrainingError(
@@ -35,4 +36,4 @@ def refusal_error(refusal: Refuse) -> GearshiftError:
             )
         case "load_failed" | "blocked":
             failure = refusal.failure or Failure("it could not be loaded")
-            return LoadFailedError(f"{variant}: {failure.cause}", failure=failure)
+            return LoadFailedError(f"{variant}: {failure.cause}", failure=failure, retry_after_s=retry)

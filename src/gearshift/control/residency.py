@@ -209,6 +209,9 @@ class Residency:
             return
         if held:
             self.measured[variant] = held
+        for notice in resident.child.report.notices if resident.child else ():
+            log.warning("engine notice", variant=variant, line=notice)
+            self.means.journal.add("engine.notice", variant=variant, line=notice)
         plan, child = self.means.preparation.plan(variant), resident.child
         if plan is None or child is None:
             return

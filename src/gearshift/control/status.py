@@ -43,8 +43,8 @@ class StatusView:
             case Phase.DRAINING | Phase.STOPPING:
                 return f"{slot.phase} to restart"
             case _:
-                leaving = [other.id for other in self._scheduler.slots.values() if other is not slot and other.holding]
-                return f"waiting for {', '.join(leaving)} to make room" if leaving else "about to load"
+                holders = [other for other in self._scheduler.slots.values() if other is not slot and other.holding]
+                return "; ".join(_staying(other) for other in holders) or "about to load"
 
     def _row(self, variant: Variant, slot: Slot) -> VariantStatus:
         resident = self._residency.residents.get(slot.id)
@@ -83,6 +83,20 @@ class StatusView:
 
     def _report(self, resident: Resident | None) -> StartReport | None:
         return resident.child.report if resident and resident.child else None
+
+
+def _staying(slot: Slot) -> str:
+    """What keeps a variant in its place, in a waiter's words."""
+    match slot.phase:
+        case Phase.READY if (rest := slot.ready_at + slot.profile.min_resident_s - time.monotonic()) > 0:
+            return f"{slot.id} was just loaded and stays {rest:.0f} s more"
+        case Phase.READY | Phase.DRAINING:
+            count = len(slot.leases)
+            return f"{slot.id} is answering {count} request{'' if count == 1 else 's'}"
+        case Phase.FAILED:
+            return f"{slot.id} has left something behind"
+        case phase:
+            return f"{slot.id} is {phase}"
 
 
 def _unload_in(slot: Slot) -> float | None:

@@ -7,12 +7,16 @@ from pathlib import Path
 
 
 class GearshiftError(Exception):
-    """Something a person can act on: ``message`` says what and where, ``hint`` what to do."""
+    """Something a person can act on: ``message`` says what and where, ``hint`` what to do.
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    ``retry_after_s`` is when the same request may fare better; None = nothing is known of that.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,6 @@ class UnknownIdError(GearshiftError):
 class QueueFullError(GearshiftError):
     """The variant's queue is at its limit; ``retry_after_s`` comes from the known load time."""
 
-    def __init__(self, message: str, *, retry_after_s: float, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.retry_after_s = retry_after_s
-
 
 class NotResidentError(GearshiftError):
     """A side request asked for a variant that is not resident; side requests never cause a swap."""
@@ -67,8 +67,10 @@ class DrainingError(GearshiftError):
 class LoadFailedError(GearshiftError):
     """A variant could not be made resident; ``failure`` holds the engine's root cause."""
 
-    def __init__(self, message: str, *, failure: Failure, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint or failure.fix)
+    def __init__(
+        self, message: str, *, failure: Failure, hint: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint or failure.fix, retry_after_s=retry_after_s)
         self.failure = failure
 
 

@@ -81,7 +81,7 @@ def body_for(error: GearshiftError, dialect: Dialect) -> tuple[int, list[Header]
     """A whole error answer: status, headers (without the length) and JSON body."""
     status, _, _ = classify(error)
     headers = [(b"content-type", b"application/json")]
-    if isinstance(error, QueueFullError):
+    if error.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s))))
     if isinstance(error, _NO_RETRY):
         headers.append((b"x-should-retry", b"false"))

@@ -24,7 +24,8 @@ async def reload(admin: Admin, _: Call[NoQuery, Nothing]) -> ReloadReport:
     """What changed. Raises RefusedError when the file is invalid, in which case nothing did."""
     report = await admin.reload()
     if not report.applied and report.problems:
-        raise broken_config(ConfigError(report.problems))
+        errors = tuple(problem for problem in report.problems if problem.severity == "error")
+        raise broken_config(ConfigError(errors or report.problems))
     return report
 
 
