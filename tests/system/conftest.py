@@ -19,9 +19,16 @@ async def gearshift(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as client:
 
         async def start(
-            variants: dict[str, Any] | None = None, *, env: dict[str, str] | None = None, run: bool = True, **top: Any
+            variants: dict[str, Any] | None = None,
+            *,
+            env: dict[str, str] | None = None,
+            flags: tuple[str, ...] = (),
+            run: bool = True,
+            **top: Any,
         ) -> Gearshift:
-            server = Gearshift(tmp_path / "state", tmp_path / "gearshift.yaml", free_port(), env or {}, client=client)
+            server = Gearshift(
+                tmp_path / "state", tmp_path / "gearshift.yaml", free_port(), env or {}, flags, client=client
+            )
             models = {"m": {"variants": variants}} if variants else {}
             server.write({"memory": "16GiB", "defaults": {"min_resident": "0s"}, "models": models, **top})
             started.append(server)

@@ -70,6 +70,7 @@ class Gearshift:
     config: Path
     port: int
     env: dict[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     client: aiohttp.ClientSession | None = None
 
@@ -96,7 +97,9 @@ class Gearshift:
         env = {**os.environ, "GEARSHIFT_HOME": str(self.home), **self.env}
         with (self.home / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gearshift", "serve", "--config", str(self.config)], env=env, stderr=log
+                [sys.executable, "-m", "gearshift", "serve", *self.flags, "--config", str(self.config)],
+                env=env,
+                stderr=log,
             )
         deadline = time.monotonic() + START_S
         while not await self._answers():

@@ -192,3 +192,11 @@ async def test_requests_and_swaps_are_on_record_with_their_stamps(gearshift: Sta
     assert request.dispatched_s <= request.first_token_s <= request.last_token_s <= request.ended_s
     assert (swap.variant, swap.cold, swap.failure) == ("m:a", True, None)
     assert swap.total_s >= swap.load_s
+
+
+async def test_a_verbose_server_logs_a_line_for_every_request(gearshift: Start) -> None:
+    server = await gearshift({"a": fake()}, flags=("--verbose",))
+    await server.chat("m:a")
+    await until(lambda: '"event": "request"' in server.log, what="the line")
+    line = next(json.loads(line) for line in server.log.splitlines() if '"event": "request"' in line)
+    assert (line["variant"], line["status"], line["outcome"]) == ("m:a", 200, "ok")

@@ -20,6 +20,7 @@ from gearshift.app.faces import Faces
 from gearshift.app.listeners import bind_admin, bind_tcp, serving
 from gearshift.app.logs import logs
 from gearshift.app.notify import notify
+from gearshift.app.request_log import RequestLog
 from gearshift.artifacts.model import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
 from gearshift.control import Control, Jobs, Journal, Lookups, Means, Preparation, Reloading, ServerAdmin
@@ -40,12 +41,13 @@ DRAIN_S = 10.0  # what open streams get when the server is asked to end; a secon
 SLEEP_RAM_SHARE = 0.5  # of the memory free at start, for variants asleep at level 1 without a budget of their own
 
 
-def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None) -> None:
+def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None, verbose: bool = False) -> None:
     """Serve ``config`` until SIGTERM, SIGINT or an operator ends it; returns once every engine is gone.
 
-    Raises GearshiftError (ConfigError with every problem) when it cannot start.
+    ``verbose`` logs a line for every request as well. Raises GearshiftError (ConfigError with every problem) when it
+    cannot start.
     """
-    with logs():
+    with logs(verbose=verbose):
         loaded = _load(config, env, listen)
         uvloop.run(_serve(loaded, config, dict(env), listen))
 
@@ -148,7 +150,7 @@ class Server:
     async def _open_faces(
         self, stack: AsyncExitStack, control: Control, admin: ServerAdmin, listener: socket.socket, sink: Sink
     ) -> None:
-        gateway = create_gateway(control, lambda: control.settings, sink, tally=self._tally)
+        gateway = create_gateway(control, lambda: control.settings, RequestLog(sink), tally=self._tally)
         remote = create_admin(admin, lambda: control.settings, remote=True)
         local = create_admin(admin, lambda: control.settings, remote=False)
         admin_socket = bind_admin(self._paths.admin_socket)

@@ -17,9 +17,10 @@ from gearshift.domain.errors import GearshiftError
     help="The configuration; else ./gearshift.yaml, ~/.config/gearshift/ or /etc/gearshift/.",
 )  # fmt: skip
 @click.option("--listen", metavar="HOST:PORT", help="Listen here instead of where the file says.")
+@click.option("--verbose", "-v", is_flag=True, help="One log line for every request as well.")
 @click.option("--check", is_flag=True, help="Check the configuration as `config check` does, and end.")
 @pass_session
-def command(session: Session, config: Path | None, listen: str | None, *, check: bool) -> None:
+def command(session: Session, config: Path | None, listen: str | None, *, verbose: bool, check: bool) -> None:
     """Run the server in the foreground.
 
     SIGHUP reads the configuration again, SIGTERM and Ctrl-C drain and end it, a second one ends it at once. Without
@@ -37,7 +38,7 @@ def command(session: Session, config: Path | None, listen: str | None, *, check:
         return
     from gearshift.app import serve  # noqa: PLC0415 - the whole server
 
-    serve(found, env=session.env, listen=listen)
+    serve(found, env=session.env, listen=listen, verbose=verbose)
 
 
 def _offered(session: Session) -> Path:
