@@ -14,7 +14,7 @@ from fakes.launcher import FakeLauncher
 from gearshift.advice.calibrations import Calibrations
 from gearshift.artifacts.model import read_model
 from gearshift.config import parse_config
-from gearshift.control import Control, Journal, Lookups, Means, Preparation
+from gearshift.control import Control, Journal, Lessons, Lookups, Means, Preparation
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.records import RequestRecord, SwapRecord
@@ -43,6 +43,7 @@ class Harness:
     launcher: FakeLauncher
     preparation: Preparation
     sink: ListSink
+    lessons: Lessons
 
 
 def any_engine(ref: EngineRef) -> EngineInstall:
@@ -88,9 +89,11 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
             )
             settings = settings_of(text)
             launcher, sink = FakeLauncher(), ListSink()
-            means = Means(launcher, preparation, memory, sink, Journal(), calibrations)
+            journal = Journal()
+            lessons = Lessons(memory, preparation, calibrations, journal)
+            means = Means(launcher, preparation, lessons, sink, journal)
             control = Control(settings, preparation.world(settings), means)
             stack.push_async_callback(control.close, drain_s=0.0)
-            return Harness(control, launcher, preparation, sink)
+            return Harness(control, launcher, preparation, sink, lessons)
 
         yield build

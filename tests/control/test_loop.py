@@ -298,11 +298,11 @@ async def test_an_unload_ends_even_when_a_request_starts_the_variant_again_at_on
 async def test_what_another_launch_held_is_forgotten(make: MakeControl) -> None:
     it = make()
     (await leased(it.control, "m:a")).release()
-    it.control._residency.measured["m:a"] = {"GPU-fake-0": 1}
+    it.lessons._measured["m:a"] = {"GPU-fake-0": 1}
     changed = settings_of(TWO.replace("serve-a", "serve-a2"))
     it.control.configure(changed, it.preparation.world(changed))
     (await leased(it.control, "m:a")).release()
-    assert "m:a" not in it.control._residency.measured
+    assert it.lessons.measured("m:a") is None
 
 
 async def test_a_waiter_is_told_what_keeps_the_other_variant_in_its_place(make: MakeControl) -> None:

@@ -23,7 +23,7 @@ from gearshift.app.notify import notify
 from gearshift.app.request_log import RequestLog
 from gearshift.artifacts.model import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
-from gearshift.control import Control, Jobs, Journal, Lookups, Means, Preparation, Reloading, ServerAdmin
+from gearshift.control import Control, Jobs, Journal, Lessons, Lookups, Means, Preparation, Reloading, ServerAdmin
 from gearshift.domain.errors import ConfigError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.records import Sink
@@ -124,7 +124,9 @@ class Server:
             sleep_ram=int(host_memory().available_bytes * SLEEP_RAM_SHARE),
         )
         world = await asyncio.to_thread(preparation.world, settings)
-        means = Means(launcher, preparation, memory, Fanout(sink, self._tally), Journal(), calibrations)
+        journal = Journal()
+        lessons = Lessons(memory, preparation, calibrations, journal)
+        means = Means(launcher, preparation, lessons, Fanout(sink, self._tally), journal)
         control = Control(settings, world, means)
         self._broker = control
         reloading = Reloading(control, preparation, self._config, lambda: _load(self._config, self._env, self._listen))

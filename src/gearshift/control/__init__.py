@@ -3,9 +3,10 @@
 from gearshift.control.admin import ServerAdmin
 from gearshift.control.jobs import Jobs
 from gearshift.control.journal import Journal
+from gearshift.control.lessons import Lessons
 from gearshift.control.loop import Control
 from gearshift.control.preparation import Lookups, Preparation
 from gearshift.control.reloading import Reloading
 from gearshift.control.residency import Means
 
-__all__ = ["Control", "Jobs", "Journal", "Lookups", "Means", "Preparation", "Reloading", "ServerAdmin"]
+__all__ = ["Control", "Jobs", "Journal", "Lessons", "Lookups", "Means", "Preparation", "Reloading", "ServerAdmin"]

@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
-from gearshift.advice.calibrations import Calibrations
 from gearshift.control.journal import Journal
+from gearshift.control.lessons import Lessons
 from gearshift.control.preparation import Preparation
 from gearshift.control.resident import Loaded, Resident
 from gearshift.control.swaps import Departure, SwapLedger
-from gearshift.domain.device import CPU_DEVICE, DeviceMemory
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, StopIncompleteError
 from gearshift.domain.launch import Child, Launcher, LaunchSpec, StopReport
 from gearshift.domain.leasing import Upstream
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import Variant
-from gearshift.planner.comparison import calibration_of, differences
 from gearshift.scheduler import Died, Event, LoadFailed, Ready, Slept, Slot, StopFailed, Stopped
 
 log = structlog.get_logger(__name__)
@@ -34,10 +32,9 @@ class Means:
 
     launcher: Launcher
     preparation: Preparation
-    memory: DeviceMemory
+    lessons: Lessons
     sink: Sink
     journal: Journal
-    calibrations: Calibrations
 
 
 @dataclass(slots=True)
@@ -58,7 +55,6 @@ class Residency:
     dispatch: Callable[[Event], None]
     residents: dict[str, Resident] = field(default_factory=dict)
     loadings: dict[str, Loading] = field(default_factory=dict)
-    measured: dict[str, dict[str, int]] = field(default_factory=dict)
     log_paths: dict[str, Path] = field(default_factory=dict)  # of the newest launch
     _variants: dict[str, Variant] = field(default_factory=dict)  # as each was last started: it may leave the config
     _swaps: SwapLedger = field(default_factory=SwapLedger)
@@ -72,7 +68,7 @@ class Residency:
         """Load or wake it; ends in Ready or LoadFailed, and later perhaps in Died."""
         before, now = self._variants.get(variant), self.settings().variants()[variant]
         if before is not None and before.launch_digest != now.launch_digest:
-            self.measured.pop(variant, None)  # what another launch held says nothing of this one
+            self.means.lessons.forget(variant)
         self._variants[variant] = now
         resident = self.residents.get(variant) or Resident(
             self.means.launcher, lambda port: self._spec(variant, port), lambda child: self._note_log(variant, child)
@@ -112,9 +108,9 @@ class Residency:
             self._load_failed(variant, stopped, loading, Failure(f"Gearshift failed while loading it: {error!r}"))
             return
         loading.ended = time.monotonic()
-        self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.measured.get(variant)))
+        self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.means.lessons.measured(variant)))
         self._record(variant, stopped, loading.began, loaded)
-        self._own(self._learn(variant, resident), f"learn from {variant}")
+        self._own(self.means.lessons.learn(self._variants[variant], resident), f"learn from {variant}")
         await self._watch(variant, resident)
 
     async def _watch(self, variant: str, resident: Resident) -> None:
@@ -155,7 +151,7 @@ class Residency:
         resident = self.residents[variant]
         try:
             await resident.sleep()
-            held = await self._held(variant, resident)
+            held = await self.means.lessons.held(variant, resident)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it is stopped instead
             log.warning("would not sleep", variant=variant, cause=str(error))
             await self._stop(variant)
@@ -199,44 +195,6 @@ class Residency:
     def _grace_s(self, variant: str) -> float:
         """As the configuration says now, or said when it was started, for one that has left the configuration."""
         return self.settings().variants().get(variant, self._variants[variant]).timing.stop_grace_s
-
-    async def _learn(self, variant: str, resident: Resident) -> None:
-        """Off the swap's path: what it really holds, and how its plan compares with that and with its log."""
-        try:
-            held = await self._held(variant, resident)
-        except GearshiftError as error:
-            log.warning("memory not measured", variant=variant, cause=error.message)
-            return
-        if held:
-            self.measured[variant] = held
-        for notice in resident.child.report.notices if resident.child else ():
-            log.warning("engine notice", variant=variant, line=notice)
-            self.means.journal.add("engine.notice", variant=variant, line=notice)
-        plan, child = self.means.preparation.plan(variant), resident.child
-        if plan is None or child is None:
-            return
-        figures = child.report.figures
-        compared = {one.name: {"planned": one.planned, "logged": one.logged} for one in differences(plan, figures)}
-        self.means.journal.add("plan.compared", variant=variant, figures=compared, held=held)
-        learned = replace(calibration_of(plan, figures), totals=held)
-        await asyncio.to_thread(self.means.calibrations.keep, self._variants[variant].launch_digest, learned)
-
-    async def _held(self, variant: str, resident: Resident) -> dict[str, int]:
-        """Bytes its processes hold, by device; a device that does not tell is left out."""
-        devices = resident.spec.devices if resident.spec else ()
-        pids = resident.child.pids if resident.child else ()
-        readings = await asyncio.to_thread(self.means.memory.read, devices, pids)
-        # A driver that lists none of our processes (another pid namespace, WSL) says nothing: unknown is not zero.
-        held = {
-            device: sum(count for pid, count in reading.by_pid.items() if pid in pids)
-            for device, reading in readings.items()
-            if not reading.by_pid.keys().isdisjoint(pids)
-        }
-        plan = self.means.preparation.plan(variant)
-        if CPU_DEVICE in held and plan and plan.bytes_by_device:
-            # A CPU engine touches its KV buffer as it fills: what it holds when ready is less than what it will need.
-            held[CPU_DEVICE] = max(held[CPU_DEVICE], plan.bytes_by_device.get(CPU_DEVICE, 0))
-        return held
 
     def _own(self, work: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
