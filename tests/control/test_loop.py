@@ -153,7 +153,7 @@ async def test_a_full_queue_refuses_with_a_time_to_come_back(make: MakeControl) 
     it.control.request("m:a")
     with pytest.raises(QueueFullError) as caught:
         it.control.request("m:a")
-    assert caught.value.retry_after_s >= 1
+    assert (caught.value.retry_after_s or 0) >= 1
 
 
 async def test_peek_shows_only_what_is_ready(make: MakeControl) -> None:
