@@ -52,6 +52,20 @@ def test_one_point_is_no_line() -> None:
     assert list(depth.figures(experiments(ladder({1024: 50.0})))) == []
 
 
+def test_a_line_has_one_level_of_the_other_coordinate() -> None:
+    """Depths of one stream are no curve against concurrency, and eight streams are no part of one stream's curve."""
+    one, eight = ladder({1024: 50.0, 4096: 40.0}), ladder({1024: 20.0, 4096: 15.0})
+    cells = [*one["cells"], *({**cell, "concurrency": 8} for cell in eight["cells"])]
+    both = experiments({"tool": "t", "model": "m", "definitions": {}, "rows": cells, "invariants": []})
+    (figure,) = depth.figures(both)
+    assert isinstance(figure.chart, Lines)
+    assert [line.label for line in figure.chart.series] == ["m 1 stream", "m 8 streams"]
+    assert [point.y for point in figure.chart.series[1].points] == [20.0, 15.0]
+    (across,) = load.figures(both)
+    assert isinstance(across.chart, Lines)
+    assert [line.label for line in across.chart.series] == ["m 1,024 tokens", "m 4,096 tokens"]
+
+
 def test_the_second_measurement_of_one_thing_has_a_label_of_its_own() -> None:
     (figure,) = depth.figures(experiments(*[ladder({1024: 50.0, 4096: 40.0})] * 2))
     assert isinstance(figure.chart, Lines)

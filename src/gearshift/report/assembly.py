@@ -80,7 +80,7 @@ def _conditions(experiments: Sequence[Experiment]) -> str:
     )
     tools = dict.fromkeys(f"{e.tool} {e.tool_version or ''}".strip() for e in experiments)
     parts = [*engines, f"measured with {', '.join(tools)}", *_when(experiments)]
-    return ", ".join(parts) + "."
+    return _sentence(", ".join(parts), {engine.partition(" ")[0] for engine in engines})
 
 
 def _when(experiments: Sequence[Experiment]) -> Iterator[str]:

@@ -86,7 +86,9 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """What was measured, in a word: the variant, else the model."""
+        """What was measured, in a word: the variant where it was one, else the model."""
+        if len(self.targets) > 1:
+            return str(self.model or self.kind)
         return name_of(self.target) or str(self.model or self.target.get("file") or self.tool)
 
 

@@ -38,6 +38,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.minor.size": 0, "ytick.minor.size": 0,
 }  # fmt: skip
 _TEN_THOUSAND = 10_000
+_TICK_RATIO = 1.4  # between neighbouring labels of a logarithmic axis
 _STRONG, _FAINT, _FULL_RATIO = 0.75, 0.12, 1.5  # opacity of a heat map's cells, and the ratio that has the strongest
 
 
@@ -125,12 +126,24 @@ def _lines(axes: Axes, chart: Lines) -> tuple[Key, ...]:
         axes.errorbar(xs, ys, yerr=errors, color=colour, marker=marker, markersize=6, capsize=4, linewidth=1.8)
         keys.append(Key(mark, _VARIABLES[colour], series.label))
     places = sorted({point.x for series in chart.series for point in series.points})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(places, [_short(place) for place in places], rotation=30 if len(places) > 6 else 0)  # noqa: PLR2004 - as many fit
-    axes.set_ylim(bottom=0)
+    # Logarithmic, but for a depth of 0: there the part below the least depth is linear.
+    axes.set_xscale("symlog", base=2, linthresh=min(place for place in places if place > 0))
+    ticks = list(_spread(places))
+    axes.set_xticks(ticks, [_short(place) for place in ticks])
+    highest = max(point.high or point.y for series in chart.series for point in series.points)
+    axes.set_ylim(0, highest * 1.08)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     return tuple(keys)
+
+
+def _spread(places: Sequence[float]) -> Iterator[float]:
+    """Places far enough apart for their labels, the first among them."""
+    last: float | None = None
+    for place in places:
+        if last is None or place >= last * _TICK_RATIO:
+            yield place
+            last = place
 
 
 def _bars(axes: Axes, chart: Bars) -> tuple[Key, ...]:
@@ -165,7 +178,7 @@ def _stacks(axes: Axes, chart: Stacks) -> tuple[Key, ...]:
     axes.set_ylim(len(chart.bars) - 0.5, -0.8)
     axes.set_yticks([])
     axes.grid(visible=True, axis="x")
-    axes.set_xlabel(unit)
+    axes.set_xlabel("seconds" if unit == "s" else unit)
     return tuple(keys)
 
 

@@ -10,6 +10,7 @@ from itertools import count
 from gearshift.report.blocks import Block, Bullets, Code, Figure, Report, Section, Table, Text
 from gearshift.report.drawing import Drawing, draw
 
+_LONG = 28  # characters that a cell may have before it wraps
 _STYLE = (resources.files("gearshift.report") / "page.css").read_text(encoding="utf-8")
 
 
@@ -66,7 +67,7 @@ def _block(block: Text | Bullets | Table | Code) -> str:
 def _table(table: Table) -> str:
     def row(cells: tuple[str, ...], tag: str) -> str:
         texts = [
-            f"<{tag}{' class=n' if place in table.numeric else ''}>{_cell(text)}</{tag}>"
+            f"<{tag}{_kind(text, numeric=place in table.numeric)}>{_cell(text)}</{tag}>"
             for place, text in enumerate(cells)
         ]
         return f"<tr>{''.join(texts)}</tr>"
@@ -74,6 +75,13 @@ def _table(table: Table) -> str:
     body = "\n".join(row(cells, "td") for cells in table.rows)
     head = row(table.columns, "th")
     return f'<div class="scroll"><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+
+
+def _kind(text: str, *, numeric: bool) -> str:
+    """Long texts may wrap; figures are set flush right."""
+    if len(text) > _LONG and " (" not in text:
+        return " class=w"
+    return " class=n" if numeric else ""
 
 
 def _cell(text: str) -> str:

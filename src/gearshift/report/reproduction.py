@@ -61,7 +61,7 @@ def _served(target: Json) -> str:
     provenance = target.get("provenance") or {}
     if not provenance.get("argv"):
         return ""
-    env = [f"{name}={shlex.quote(value)}" for name, value in (provenance.get("env") or {}).items()]
+    env = [f"{name}={_quoted(value)}" for name, value in (provenance.get("env") or {}).items()]
     words = [_quoted(word) for word in provenance["argv"]]
     return f"# {name_of(target)}\n" + " \\\n  ".join([*env, *_paired(words)])
 
@@ -90,7 +90,7 @@ def command(experiment: Experiment) -> str:
     if not experiment.plan or experiment.kind not in _OWN:
         return ""
     first = experiment.plan[0]
-    words = ["gearshift", "bench", experiment.kind, *_OWN[experiment.kind](experiment.plan)]
+    words = ["gearshift", "bench", experiment.kind, *_OWN[experiment.kind](experiment)]
     if experiment.kind not in {"ab", "speculation"}:
         words += ["--model", experiment.name]
     if not experiment.provenance:
@@ -116,26 +116,33 @@ def _requests(plan: Sequence[Plan]) -> int:
     return min(int(cell["requests"]) for cell in plan)
 
 
-def _ladder(plan: Sequence[Plan]) -> list[str]:
+def _ladder(experiment: Experiment) -> list[str]:
+    plan = experiment.plan
     needles = _several(plan[0].get("needles") or ())
     return ["--depths", _column(plan, "depth"), *(["--needle", needles] if needles else [])]
 
 
-def _concurrency(plan: Sequence[Plan]) -> list[str]:
+def _concurrency(experiment: Experiment) -> list[str]:
+    plan = experiment.plan
     return ["--levels", _column(plan, "concurrency"), "--input", str(plan[0]["depth"])]
 
 
-def _speculation(plan: Sequence[Plan]) -> list[str]:
-    tokens, levels = _column(plan, "setting"), _column(plan, "concurrency")
-    return ["--tokens", tokens, "--levels", levels, "--depths", _column(plan, "depth")]
+def _speculation(experiment: Experiment) -> list[str]:
+    plan = experiment.plan
+    named = {setting: name_of(target) for setting, target in (experiment.findings.get("targets") or {}).items()}
+    settings = dict.fromkeys(str(cell["setting"]) for cell in plan)
+    tokens = ",".join(f"{setting}={named[setting]}" if named.get(setting) else setting for setting in settings)
+    return ["--tokens", tokens, "--levels", _column(plan, "concurrency"), "--depths", _column(plan, "depth")]
 
 
-def _prefix(plan: Sequence[Plan]) -> list[str]:
+def _prefix(experiment: Experiment) -> list[str]:
+    plan = experiment.plan
     prefix = int(plan[0]["shared_prefix"])
     return ["--prefix", str(prefix), "--suffix", str(int(plan[0]["depth"]) - prefix)]
 
 
-def _ab(plan: Sequence[Plan]) -> list[str]:
+def _ab(experiment: Experiment) -> list[str]:
+    plan = experiment.plan
     return [*(str(cell["setting"]) for cell in plan), "--input", str(plan[0]["depth"])]
 
 

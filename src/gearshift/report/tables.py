@@ -59,10 +59,12 @@ def _swap_columns() -> list[Column]:
 
 
 def _accepted(cell: Cell) -> str:
-    """The first positions; dots where the rest is left out."""
+    """The first positions, and how many there are where the rest is left out."""
+    if not cell.acceptance:
+        return NONE
     shown = positions(cell.acceptance)
-    rest = [] if len(shown) == len(cell.acceptance) else [f"... {len(cell.acceptance)} drafted"]
-    return " ".join([*(share(rate) for rate in shown), *rest]) or NONE
+    rest = f", of {len(cell.acceptance)}" if len(shown) < len(cell.acceptance) else ""
+    return " ".join(f"{rate * 100:.0f}" for rate in shown) + f" %{rest}"
 
 
 def _drafted(cell: Cell) -> bool:

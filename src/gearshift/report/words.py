@@ -66,6 +66,11 @@ def positions(rates: Sequence[float]) -> tuple[float, ...]:
 
 def place(cell: Cell) -> str:
     """Which point of its experiment a cell is."""
-    streams = None if cell.concurrency is None else f"{cell.concurrency} stream{'s' if cell.concurrency != 1 else ''}"
-    depth = None if cell.depth is None else f"{tokens(cell.depth)} tokens"
-    return ", ".join(part for part in (cell.setting, streams, depth) if part) or "the only cell"
+    parts = (cell.setting, place_of(cell.concurrency, cell.depth))
+    return ", ".join(part for part in parts if part) or "the only cell"
+
+
+def place_of(concurrency: int | None, depth: int | None) -> str:
+    """``4 streams, 1,024 tokens``, as far as they are known."""
+    streams = None if concurrency is None else f"{concurrency} stream{'s' if concurrency != 1 else ''}"
+    return ", ".join(part for part in (streams, None if depth is None else f"{tokens(depth)} tokens") if part)

@@ -37,6 +37,7 @@ def _knee(rates: Sequence[tuple[int, float]]) -> str:
     for (level, rate), (more, higher) in pairwise(rates):
         doublings = (more / level - 1) or 1
         if higher / rate - 1 < _GAIN * min(1.0, doublings):
-            return f"more than {level} streams add little: {rate:.4g} tok/s at {level}, {higher:.4g} at {more}"
+            words = f"more than {level} streams add" if level > 1 else "more than one stream adds"
+            return f"{words} little: {rate:.4g} tok/s at {level}, {higher:.4g} at {more}"
     level, rate = rates[-1]
     return f"total throughput still grows at {level} streams ({rate:.4g} tok/s): measure higher levels"

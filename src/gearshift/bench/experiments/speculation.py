@@ -97,6 +97,9 @@ def _crossing(gains: Sequence[Gain]) -> float | None:
 
 def _words(found: BreakEven) -> str:
     where = f"{found.setting} at {found.depth} tokens"
+    ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
+    if found.pays_to is None and found.costs_from is None and all(gain.low is not None for gain in found.gains):
+        return f"{where}: cannot tell, every interval holds the break-even ({ratios})"
     if found.concurrency is not None:
         return f"{where}: pays up to about {found.concurrency:.0f} streams"
     first, last = found.gains[0], found.gains[-1]
@@ -104,7 +107,6 @@ def _words(found: BreakEven) -> str:
         return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency})"
     if all(gain.ratio < 1 for gain in found.gains):
         return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency})"
-    ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
     return f"{where}: pays at some levels only ({ratios})"
 
 
