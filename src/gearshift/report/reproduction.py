@@ -95,8 +95,7 @@ def command(experiment: Experiment) -> str:
         words += ["--model", experiment.name]
     if not experiment.provenance:
         words += ["--url", str(experiment.target.get("url"))]
-    words += ["--output", str(first["output"]), "--requests", str(_requests(experiment.plan))]
-    words += ["--repeats", str(first["trials"])]
+    words += ["--output", str(first["output"]), *_requests(experiment), "--repeats", str(first["trials"])]
     return shlex.join([*words, *_shape(first)])
 
 
@@ -112,8 +111,12 @@ def _shape(plan: Plan) -> Iterator[str]:
         yield "--natural-end"
 
 
-def _requests(plan: Sequence[Plan]) -> int:
-    return min(int(cell["requests"]) for cell in plan)
+def _requests(experiment: Experiment) -> list[str]:
+    """The least of all cells, which the others raise to their level; a sweep that was not told how many has none."""
+    counts = [int(cell["requests"]) for cell in experiment.plan]
+    if experiment.kind == "concurrency" and len(set(counts)) > 1:
+        return []
+    return ["--requests", str(min(counts))]
 
 
 def _ladder(experiment: Experiment) -> list[str]:
