@@ -55,12 +55,9 @@ def _flags(experiments: Sequence[Experiment]) -> Iterator[str]:
 def _sentence(name: str, cases: Sequence[tuple[str, str, bool]], total: int) -> str:
     where, detail, _ = cases[0]
     meaning = MEANINGS.get(name, name.replace("_", " ") + ".")
-    invalid = sum(not valid for _, _, valid in cases)
-    count = f"{len(cases)} of {total} cells" if len(cases) > 1 else where
-    worth = f" {invalid} of them not valid." if invalid else ""
-    return f"{name}: {meaning} {count}{f'; for instance {where}' if len(cases) > 1 else ''}.{worth}" + (
-        f" ({detail})" if detail else ""
-    )
+    places = f"{len(cases)} of {total} cells, for instance {where}" if len(cases) > 1 else where
+    worth = "" if any(valid for _, _, valid in cases) else " Not valid."
+    return f"{name}: {meaning}{worth} In {places}{f' ({detail})' if detail else ''}."
 
 
 def _imports(experiments: Sequence[Experiment]) -> Iterator[str]:

@@ -72,7 +72,8 @@ def finish(asked: Asked, ending: Ending) -> None:
     if ending.failure is not None:
         raise ending.failure
     if answer is None or answer.interrupted:
-        asked.session.output.say("interrupted; what was whole is kept")
+        kept = "what was whole is kept" if answer and asked.keep else "nothing is kept"
+        asked.session.output.say(f"interrupted; {kept}")
         raise click.exceptions.Exit(Exit.INTERRUPTED)
 
 
