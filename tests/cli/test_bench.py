@@ -128,9 +128,10 @@ def test_ab_of_one_side_is_wrong_usage(gearshift: Gearshift, truth: str) -> None
 
 def test_speculation_compares_servers_that_are_named_by_setting(gearshift: Gearshift, truth: str) -> None:
     with truth_server(ttft_s=0.01, step_s=0.003, tokens_per_chunk=[3], draft=2) as drafting:
+        tokens = f"off={truth},2={drafting}"
         found = document(
-            gearshift("bench", "speculation", "--tokens", f"off={truth},2={drafting}", "--levels", "1", "--depths", "32",
-                      "--output", "48", "--repeats", "1", "--json")
+            gearshift("bench", "speculation", "--tokens", tokens, "--levels", "1", "--depths", "32", "--output", "48",
+                      "--repeats", "1", "--json")
         )  # fmt: skip
     off, on = found["cells"]
     assert (off["setting"], off["acceptance"]) == ("off", None)
@@ -234,11 +235,20 @@ def test_every_problem_of_a_campaign_file_is_told_at_once(gearshift: Gearshift, 
     assert "wdith" in done.stderr
 
 
-def test_ctrl_c_prints_and_keeps_what_is_done(gearshift_home: Path) -> None:
+BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell starts what it puts into the background
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "status"),
+    [((), signal.SIGINT, 130), ((), signal.SIGTERM, 143), (BACKGROUND, signal.SIGINT, 130)],
+)
+def test_a_signal_ends_it_and_what_is_done_is_printed_and_kept(
+    gearshift_home: Path, before: tuple[str, ...], number: int, status: int
+) -> None:
     with truth_server(ttft_s=0.01, step_s=0.01) as url:
-        argv = [sys.executable, "-m", "gearshift", "bench", "ladder", "--url", url, "--depths", "32,64", "--json"]
+        argv = [*before, sys.executable, "-m", "gearshift", "bench", "ladder", "--url", url, "--depths", "32,64"]
         process = subprocess.Popen(
-            [*argv, "--output", "20", "--repeats", "1", "--requests", "2"],
+            [*argv, "--output", "20", "--repeats", "1", "--requests", "2", "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -249,10 +259,11 @@ def test_ctrl_c_prints_and_keeps_what_is_done(gearshift_home: Path) -> None:
         deadline = time.monotonic() + 20
         while "2/2" not in told and time.monotonic() < deadline:
             told = process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
     found = json.loads(out)
-    assert process.returncode == 130
+    assert process.returncode == status
+    assert "interrupted; what was whole is kept" in err
     assert found["interrupted"] is True
     assert [cell["depth"] for cell in found["cells"]] == [32]
     assert (gearshift_home / "gearshift.db").exists()

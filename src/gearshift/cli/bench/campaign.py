@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ import yaml
 from gearshift.bench.campaign import Campaign, fit_campaign, read_campaign
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.cli.bench.asked import BUDGET, KEPT, WHERE, Asked, asks
+from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.place import Place, open_place
 from gearshift.cli.bench.running import described, measurements, plain, planned, runner_for
 from gearshift.cli.bench.view import render
-from gearshift.cli.exits import Exit
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import ConfigError, GearshiftError, Problem
 from gearshift.domain.units import format_duration
@@ -30,7 +29,6 @@ class _Ran:
     """The experiments that are done, the one that was cut short last."""
 
     results: list[ExperimentResult] = field(default_factory=list)
-    whole: bool = False
     failure: GearshiftError | None = None
 
 
@@ -46,9 +44,9 @@ def command(asked: Asked, file: Path) -> None:
     document = _document(file)
     asked = replace(asked, resume=True)
     ran = _Ran()
-    with asked.session.output.progress() as progress, suppress(KeyboardInterrupt):
-        asyncio.run(_measured(asked, document, progress, ran))
-    _finish(asked, ran)
+    with asked.session.output.progress() as progress:
+        status = run_until_signal(_measured(asked, document, progress, ran))
+    _finish(asked, ran, status)
 
 
 def _document(file: Path) -> Mapping[str, Any]:
@@ -69,7 +67,6 @@ async def _measured(asked: Asked, document: Mapping[str, Any], progress: Progres
         async with open_place(asked, {}, progress) as place:
             campaign = await _planned(asked, place, document)
             await _steps(asked, place, campaign, document, progress, ran)
-            ran.whole = True
     except GearshiftError as error:
         ran.failure = error
     except asyncio.CancelledError:
@@ -104,11 +101,11 @@ async def _steps(
             raise
 
 
-def _finish(asked: Asked, ran: _Ran) -> None:
+def _finish(asked: Asked, ran: _Ran, status: int) -> None:
     documents = [plain(result.to_json()) | planned(result) for result in ran.results]
     asked.session.output.emit(documents, as_json=asked.as_json, human=lambda: "\n\n".join(map(render, documents)))
     if ran.failure is not None:
         raise ran.failure
-    if not ran.whole:
+    if status:
         asked.session.output.say("interrupted; run it again to go on")
-        raise click.exceptions.Exit(Exit.INTERRUPTED)
+        raise click.exceptions.Exit(status)

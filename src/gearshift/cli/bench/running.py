@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
@@ -17,9 +16,9 @@ from gearshift.bench.plan import CellPlan, ExperimentPlan
 from gearshift.bench.runner import Conclude, Runner
 from gearshift.bench.runner import Progress as Stand
 from gearshift.cli.bench.asked import Asked
+from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.place import Place, open_place
 from gearshift.cli.bench.view import render
-from gearshift.cli.exits import Exit
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.units import format_duration
@@ -59,22 +58,22 @@ class Ending:
 def ask(asked: Asked, question: Question) -> None:
     """Measure and print. What is done is printed and kept even when Ctrl-C or the server's end cuts it short."""
     ending = Ending()
-    with asked.session.output.progress() as progress, suppress(KeyboardInterrupt):
-        asyncio.run(_measured(asked, question, progress, ending))
-    finish(asked, ending)
+    with asked.session.output.progress() as progress:
+        status = run_until_signal(_measured(asked, question, progress, ending))
+    finish(asked, ending, status)
 
 
-def finish(asked: Asked, ending: Ending) -> None:
-    """Print the answer. Raises what went wrong, or exits with the status of an interruption."""
+def finish(asked: Asked, ending: Ending, status: int) -> None:
+    """Print the answer. Raises what went wrong, or exits with the ``status`` of an interruption, if there was one."""
     if (answer := ending.answer) is not None:
         document = plain(answer.to_json()) | planned(answer)
         asked.session.output.emit(document, as_json=asked.as_json, human=lambda: render(document))
     if ending.failure is not None:
         raise ending.failure
-    if answer is None or answer.interrupted:
+    if status:
         kept = "what was whole is kept" if answer and asked.keep else "nothing is kept"
         asked.session.output.say(f"interrupted; {kept}")
-        raise click.exceptions.Exit(Exit.INTERRUPTED)
+        raise click.exceptions.Exit(status)
 
 
 async def _measured(asked: Asked, question: Question, progress: Progress, ending: Ending) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import click
@@ -16,6 +15,7 @@ from gearshift.bench.experiments import swap
 from gearshift.bench.target import Target
 from gearshift.cli.bench.admin import BenchAdmin, pick
 from gearshift.cli.bench.asked import KEPT, KEY, Asked, asks, repeats
+from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.running import Ending, finish, measurements
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
@@ -47,9 +47,9 @@ def command(asked: Asked, variants: tuple[str, ...]) -> None:
     on meanwhile and take part in the swapping.
     """
     ending = Ending()
-    with asked.session.output.progress() as progress, suppress(KeyboardInterrupt):
-        asyncio.run(_measured(asked, variants, progress, ending))
-    finish(asked, ending)
+    with asked.session.output.progress() as progress:
+        status = run_until_signal(_measured(asked, variants, progress, ending))
+    finish(asked, ending, status)
 
 
 async def _measured(asked: Asked, variants: Sequence[str], progress: Progress, ending: Ending) -> None:
