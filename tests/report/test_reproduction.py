@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -45,7 +46,19 @@ LINES = [
     ),
     (
         document("ab", {**CELL, "setting": "m:a"}, {**CELL, "setting": "m:b"}),
-        "gearshift bench ab m:a m:b --input 512 --output 64 --requests 4 --repeats 3",
+        "gearshift bench ab m:a m:b --input 512 --streams 2 --output 64 --requests 4 --repeats 3",
+    ),
+    (
+        document(
+            "ab",
+            {**CELL, "setting": "m:a", "concurrency": 1},
+            {**CELL, "setting": 'm:a with {"top_k": 1}', "extra": {"top_k": 1}, "concurrency": 1},
+            findings={"metric": "ttft_s"},
+        ),
+        (
+            """gearshift bench ab m:a --b-extra '{"top_k": 1}' --input 512 --metric ttft_s"""
+            " --output 64 --requests 4 --repeats 3"
+        ),
     ),
     (
         document("swap") | {"cells": [{"setting": "m:a > m:b", "trials": 2}, {"setting": "m:b > m:a", "trials": 2}]},
@@ -62,7 +75,7 @@ def test_an_experiment_has_the_line_that_repeats_it(found: dict[str, Any], line:
 
 @pytest.mark.parametrize("line", [line for _, line in LINES])
 def test_the_line_is_one_that_the_program_takes(line: str) -> None:
-    _, verb, *words = line.split()
+    _, verb, *words = shlex.split(line)
     group = root.get_command(click.Context(root), verb)
     assert isinstance(group, click.Group)
     name, *options = words

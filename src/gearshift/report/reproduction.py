@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -44,12 +45,16 @@ def _target(target: Json) -> Iterator[tuple[str, str]]:
     for file in provenance.get("weights") or ():
         digest = f"sha256 {file['sha256']}" if file.get("sha256") else "not hashed"
         yield "weights", f"{file['file']}, {format_bytes(file['bytes'])}, {digest}"
+    if provenance.get("template_sha256"):
+        yield "chat template", f"sha256 {provenance['template_sha256']}"
     yield from _hardware(provenance.get("hardware") or {})
 
 
 def _hardware(hardware: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for gpu in hardware.get("gpus") or ():
         yield "GPU", f"{gpu['name']}, {format_bytes(gpu['bytes'])}"
+    if hardware.get("driver"):
+        yield "driver", str(hardware["driver"])
     if hardware:
         ram = format_bytes(hardware["ram_bytes"]) if hardware.get("ram_bytes") else "unknown"
         yield "processor", f"{hardware.get('cpu') or 'unknown'}, {hardware.get('cores')} cores, {ram} of memory"
@@ -109,6 +114,8 @@ def _shape(plan: Plan) -> Iterator[str]:
         yield from ("--api", str(plan["dialect"]))
     if not plan.get("exact", True):
         yield "--natural-end"
+    if plan.get("extra"):
+        yield from ("--extra", json.dumps(plan["extra"]))
 
 
 def _requests(experiment: Experiment) -> list[str]:
@@ -145,8 +152,13 @@ def _prefix(experiment: Experiment) -> list[str]:
 
 
 def _ab(experiment: Experiment) -> list[str]:
-    plan = experiment.plan
-    return [*(str(cell["setting"]) for cell in plan), "--input", str(plan[0]["depth"])]
+    plan, metric = experiment.plan, experiment.findings.get("metric")
+    a, b = (str(cell["setting"]) for cell in plan)
+    extra = plan[1].get("extra") or {}
+    sides = [a, "--b-extra", json.dumps(extra)] if b == f"{a} with {json.dumps(extra)}" else [a, b]
+    streams = ["--streams", str(plan[0]["concurrency"])] if plan[0]["concurrency"] > 1 else []
+    judged = ["--metric", str(metric)] if metric and metric != "decode_tok_s" else []
+    return [*sides, "--input", str(plan[0]["depth"]), *streams, *judged]
 
 
 def _column(plan: Sequence[Plan], name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +40,7 @@ def command(
     if b is None and not b_extra:
         msg = "one side alone is no comparison: name B, or give --b-extra"
         raise click.UsageError(msg)
-    names = {a: a, b or f"{a} with {b_extra}": b or a}
+    names = {a: a, b or f"{a} with {json.dumps(b_extra)}": b or a}
     if len(names) == 1:
         msg = f"both sides are {a!r}"
         raise click.UsageError(msg)

@@ -25,8 +25,8 @@ _COLUMNS: Mapping[str, str] = {
 def render(document: Json) -> str:
     """The document of ``bench … --json`` as text."""
     cells = document["cells"]
-    swaps = document["experiment"] == "swap"
-    lines = [_head(document), "", _swap_table(cells) if swaps else _cell_table(cells)]
+    kind = document["experiment"]
+    lines = [_head(document), "", _swap_table(cells) if kind == "swap" else _cell_table(cells, kind)]
     for section in (_flags(cells), _verdict(document), document.get("advice", ())):
         if found := list(section):
             lines += ["", *found]
@@ -41,12 +41,12 @@ def _head(document: Json) -> str:
     return ", ".join(dict.fromkeys(named))
 
 
-def _cell_table(cells: Sequence[Json]) -> str:
+def _cell_table(cells: Sequence[Json], kind: str) -> str:
     columns = ["SETTING", "STREAMS", "DEPTH", *_COLUMNS.values(), "ACCEPTED", "CACHED", "NEEDLES", "TRIALS", "VALID"]
     rows = [
         [
             str(cell.get("setting") or "-"),
-            _count(cell.get("concurrency")),
+            "-" if kind == "saturate" else _count(cell.get("concurrency")),  # an open loop has no limit
             _count(cell.get("depth")),
             *(figure(cell.get(name), name) for name in _COLUMNS),
             _acceptance(cell.get("acceptance")),
