@@ -23,7 +23,7 @@ DOCS = REPOSITORY / "docs"
 DEPLOY = REPOSITORY / "deploy"
 PAGES = [
     DOCS / f"{name}.md"
-    for name in ("cli", "admin-api", "quickstart", "api-keys", "open-webui", "remote-access", "service")
+    for name in ("cli", "admin-api", "quickstart", "api-keys", "open-webui", "remote-access", "report", "service")
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ENV = {"HOME": "/home/me"}
