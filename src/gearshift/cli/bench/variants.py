@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -13,7 +14,9 @@ from gearshift.cli.bench.asked import Asked
 from gearshift.cli.bench.ceilings import teller
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.provenance import provenance_of
+from gearshift.cli.load import stage
 from gearshift.cli.progress import Progress
+from gearshift.cli.waiting import POLL_S
 
 
 @asynccontextmanager
@@ -79,7 +82,6 @@ class VariantSwitch:
         return self._chosen.get(setting) or next(iter(self._chosen.values()))
 
     async def _open(self, variant: str) -> Rig:
-        self._progress(f"waiting for {variant}")
         async with AsyncExitStack() as stack:
             rig = await stack.enter_async_context(await self._leased(variant, stack))
             self._stack = stack.pop_all()
@@ -87,7 +89,8 @@ class VariantSwitch:
 
     async def _leased(self, variant: str, stack: AsyncExitStack) -> Rig:
         exclusive = self._exclusive
-        lease = await stack.enter_async_context(self._admin.held(variant, exclusive=exclusive))
+        async with self._stages(variant):
+            lease = await stack.enter_async_context(self._admin.held(variant, exclusive=exclusive))
         row = await self._admin.get(f"/variants/{variant}")
         self._pid = row["pids"][0] if row["pids"] else None
         provenance = await provenance_of(self._asked.session, self._admin, row)
@@ -98,6 +101,22 @@ class VariantSwitch:
         self._asked.session.output.say(f"{variant} is measured through {gateway}, beside other traffic")
         pages = lease.endpoint if self._here else f"{gateway}/upstream/{variant}"
         return Rig(gateway, model=variant, key=self._key, control_url=pages, provenance=provenance)
+
+    @asynccontextmanager
+    async def _stages(self, variant: str) -> AsyncIterator[None]:
+        """Shows what a wait for the variant is for, while the block waits."""
+        self._progress(f"waiting for {variant}")
+        showing = asyncio.create_task(self._show(variant), name=f"stages of {variant}")
+        try:
+            yield
+        finally:
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
+
+    async def _show(self, variant: str) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            self._progress(f"{variant}: {stage(await self._admin.get('/variants'), variant)}")
 
     @property
     def _exclusive(self) -> bool:
