@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from gearshift.app.demo_config import MODEL, demo_config, demo_variants
 from gearshift.app.demo_tour import tour
@@ -17,7 +18,7 @@ from gearshift.app.demo_view import instructions, swap_table
 from gearshift.app.listeners import bind_tcp
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
-from gearshift.domain.paths import resolve_paths
+from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.variant import EngineRef
 from gearshift.toolchain import Progress, Toolchain, demo_gguf, demo_hf
 
@@ -25,17 +26,26 @@ START_S = 60.0
 STOP_S = 60.0
 
 
-def demo(*, env: Mapping[str, str], keep: bool, say: Callable[[str], None], tell: Callable[[str], None]) -> int:
+class Printer(Protocol):
+    """Where the demo speaks: results to stdout, what is under way to stderr."""
+
+    def write(self, text: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def progress(self) -> AbstractContextManager[Callable[[str, float | None], None]]:
+        """Shows a phase and, where it is known, how far it is; on a terminal as a bar."""
+        ...
+
+
+def demo(*, env: Mapping[str, str], keep: bool, printer: Printer) -> int:
     """Fetch what is missing, serve, swap, print the table; with ``keep``, go on serving until interrupted.
 
-    ``say`` takes result lines (stdout), ``tell`` progress (stderr). Returns the exit status.
+    Returns the exit status.
     """
     paths = resolve_paths(env)
     toolchain = Toolchain(paths, env)
-    _engine(toolchain, tell)
-    gguf = demo_gguf(paths, _teller(tell))
-    vllm = _installed(toolchain, EngineRef("vllm"))
-    hf = demo_hf(paths, vllm, _teller(tell)) if vllm else None
+    gguf, hf = _fetched(paths, toolchain, printer)
     home = paths.state / "demo"
     home.mkdir(parents=True, exist_ok=True)
     port = _free_port()
@@ -44,19 +54,30 @@ def demo(*, env: Mapping[str, str], keep: bool, say: Callable[[str], None], tell
     names = demo_variants(with_vllm=hf is not None)
     url = f"http://127.0.0.1:{port}"
     child_env = {**env, "GEARSHIFT_HOME": str(home), "GEARSHIFT_ENGINES": str(paths.engines)}
-    with _server(config, home / "admin.sock", child_env, tell) as server:
-        legs = asyncio.run(tour(url, home / "admin.sock", [*names, names[0]], tell))
-        say(swap_table(legs))
+    with _server(config, home / "admin.sock", child_env, printer.say) as server:
+        legs = asyncio.run(tour(url, home / "admin.sock", [*names, names[0]], printer.say))
+        printer.write(swap_table(legs))
         if keep:
-            say(instructions(url, config, home, [f"{MODEL}:{name}" for name in names]))
+            printer.write(instructions(url, config, home, [f"{MODEL}:{name}" for name in names]))
             server.wait()
     return 0 if all(leg.ok for leg in legs) else 1
 
 
-def _engine(toolchain: Toolchain, tell: Callable[[str], None]) -> None:
-    if _installed(toolchain, EngineRef("llama.cpp")) is None:
-        tell("no llama-server here yet: building one (about 6 minutes on 2 free cores, once)")
-        toolchain.install("llama.cpp", None, accelerator="cpu", progress=_teller(tell))
+def _fetched(paths: Paths, toolchain: Toolchain, printer: Printer) -> tuple[Path, Path | None]:
+    """The model for llama.cpp and, where vLLM is installed, for vLLM; llama-server is built if there is none."""
+    missing = _installed(toolchain, EngineRef("llama.cpp")) is None
+    if missing:
+        printer.say("no llama-server here yet: building one (about 6 minutes on 2 free cores, once)")
+    with printer.progress() as show:
+
+        def told(progress: Progress) -> None:
+            show(progress.title, progress.fraction)
+
+        if missing:
+            toolchain.install("llama.cpp", None, accelerator="cpu", progress=told)
+        gguf = demo_gguf(paths, told)
+        vllm = _installed(toolchain, EngineRef("vllm"))
+        return gguf, demo_hf(paths, vllm, told) if vllm else None
 
 
 def _installed(toolchain: Toolchain, ref: EngineRef) -> EngineInstall | None:
@@ -64,18 +85,6 @@ def _installed(toolchain: Toolchain, ref: EngineRef) -> EngineInstall | None:
         return toolchain.find(ref)
     except GearshiftError:
         return None
-
-
-def _teller(tell: Callable[[str], None]) -> Callable[[Progress], None]:
-    """Each step once, by its title: the lines it prints meanwhile are for the log."""
-    told: set[str] = set()
-
-    def once(progress: Progress) -> None:
-        if progress.title not in told:
-            told.add(progress.title)
-            tell(progress.title)
-
-    return once
 
 
 def _free_port() -> int:

@@ -8,11 +8,12 @@ from pathlib import Path
 from gearshift.app.demo_tour import Leg
 from gearshift.domain.units import format_duration
 
-_COLUMNS = ("SWAP", "STOP", "MEMORY", "LOAD", "PROBE", "OURS", "TOKEN", "IN ALL", "TOK/S")
+_COLUMNS = ("SWAP", "QUEUE", "STOP", "MEMORY", "LOAD", "PROBE", "OURS", "TOKEN", "IN ALL", "TOK/S")
 _LEGEND = """
-STOP: the old engine ends. MEMORY: what it held is free again. LOAD and PROBE:
-the new one starts and answers. OURS: what Gearshift added to that. TOKEN: from
-there to the first token. IN ALL: the client's wait for it. TOK/S: after it."""
+QUEUE: the request waits, while the old engine ends (STOP) and what it held is
+free again (MEMORY). LOAD and PROBE: the new one starts and answers. OURS: what
+Gearshift added to that. TOKEN: from there to the first token. IN ALL: the
+client's wait for it. TOK/S: after it."""
 
 
 def swap_table(legs: Sequence[Leg]) -> str:
@@ -34,7 +35,7 @@ def _row(before: Leg | None, leg: Leg) -> tuple[str, ...]:
     swap = f"{before.variant.partition(':')[2] if before else 'start'} -> {name}"
     timed = [_seconds(leg.swap.get(key)) for key in ("stop_s", "memory_s", "load_s", "probe_s", "overhead_s")]
     rate = f"{leg.decode_tok_s:.0f}" if leg.decode_tok_s else "-"
-    return (swap, *timed, _seconds(leg.first_token_s), _seconds(leg.answer_s), rate)
+    return (swap, _seconds(leg.queued_s), *timed, _seconds(leg.first_token_s), _seconds(leg.answer_s), rate)
 
 
 def _seconds(value: float | None) -> str:

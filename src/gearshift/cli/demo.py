@@ -18,5 +18,4 @@ def command(session: Session, *, keep: bool) -> None:
     """
     from gearshift.app import demo  # noqa: PLC0415 - the whole server
 
-    output = session.output
-    raise click.exceptions.Exit(demo(env=session.env, keep=keep, say=output.write, tell=output.say))
+    raise click.exceptions.Exit(demo(env=session.env, keep=keep, printer=session.output))
