@@ -81,13 +81,16 @@ def test_a_variant_is_held_exclusively_while_it_is_measured_and_given_back(
     assert "m:a is held exclusively while it is measured; others wait" in done.stderr
     assert found["target"]["url"] == admin.endpoints["m:a"]
     assert found["target"]["provenance"]["variant"] == "m:a"
+    assert found["target"]["provenance"]["through"] == "the engine, alone"
 
 
 def test_beside_traffic_the_lease_is_shared_and_requests_go_through_the_gateway(
     gearshift: Gearshift, admin: MeasuredAdmin
 ) -> None:
     done = gearshift("bench", "ladder", "--model", "m:a", "--beside-traffic", *SMALL, "--json")
-    assert document(done)["target"]["url"] == admin.listen
+    target = document(done)["target"]
+    assert target["url"] == admin.listen
+    assert target["provenance"]["through"] == "the gateway, beside other traffic"
     assert admin.taken == [("m:a", False)]
     assert "beside other traffic" in done.stderr
 
@@ -168,3 +171,13 @@ def test_settings_are_found_by_the_tokens_that_variants_draft() -> None:
     assert speculating(variants, "m") == {"off": "m:other", "2": "m:two", "ngram": "m:n"}
     assert speculating(variants, "m:plain")["off"] == "m:plain"
     assert speculating(variants, "another") == {}
+
+
+def test_a_cell_measured_beside_traffic_is_not_taken_for_one_measured_alone(
+    gearshift: Gearshift, admin: MeasuredAdmin
+) -> None:
+    """The address is no part of a variant's identity, because its port changes; the way to it is."""
+    steady = ("bench", "ladder", "--model", "m:b", "--depths", "64", "--output", "96", "--repeats", "1", "--resume")
+    alone = document(gearshift(*steady, "--json"))
+    beside = document(gearshift(*steady, "--beside-traffic", "--json"))
+    assert beside["cells"][0]["ttft_s"] != alone["cells"][0]["ttft_s"]

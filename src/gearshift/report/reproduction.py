@@ -42,6 +42,8 @@ def _target(target: Json) -> Iterator[tuple[str, str]]:
     if target.get("engine"):
         yield "engine", _joined(target["engine"], target.get("engine_version"))
     provenance = target.get("provenance") or {}
+    if provenance.get("through"):
+        yield "requests to", str(provenance["through"])
     for file in provenance.get("weights") or ():
         digest = f"sha256 {file['sha256']}" if file.get("sha256") else "not hashed"
         yield "weights", f"{file['file']}, {format_bytes(file['bytes'])}, {digest}"

@@ -93,7 +93,8 @@ class VariantSwitch:
             lease = await stack.enter_async_context(self._admin.held(variant, exclusive=exclusive))
         row = await self._admin.get(f"/variants/{variant}")
         self._pid = row["pids"][0] if row["pids"] else None
-        provenance = await provenance_of(self._asked.session, self._admin, row)
+        through = "the engine, alone" if exclusive else "the gateway, beside other traffic"
+        provenance = {"through": through, **await provenance_of(self._asked.session, self._admin, row)}
         if exclusive:
             self._asked.session.output.say(f"{variant} is held exclusively while it is measured; others wait")
             return Rig(lease.endpoint, provenance=provenance)
