@@ -181,3 +181,4 @@ def test_a_cell_measured_beside_traffic_is_not_taken_for_one_measured_alone(
     alone = document(gearshift(*steady, "--json"))
     beside = document(gearshift(*steady, "--beside-traffic", "--json"))
     assert beside["cells"][0]["ttft_s"] != alone["cells"][0]["ttft_s"]
+    assert [exclusive for _, exclusive in admin.taken] == [True, False]
