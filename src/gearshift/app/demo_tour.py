@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ PROMPT = "Write the numbers from one to ten as words, then once more, then once 
 TOKENS = 96
 LEG_S = 900.0  # a cold vLLM start on two slow cores takes minutes
 EVENTS_S = 10.0
+QUEUED = "gearshift.queued_s"
+_QUEUE_COMMENT = re.compile(rb"x-gearshift-queue-ms=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Leg:
     tokens: int | None
     text: str
     error: str | None = None
+    queued_s: float | None = None  # of the wait, what was no load: the old variant's drain and stop
     swap: Mapping[str, Any] = field(default_factory=dict)  # the server's swap.done event
 
     @property
@@ -67,7 +71,9 @@ async def _ask(client: aiohttp.ClientSession, url: str, variant: str) -> Leg:
     async with client.post(f"{url}/v1/chat/completions", json=body) as answer:
         if answer.status != 200:  # noqa: PLR2004 - the one status that carries a stream
             return Leg(variant, time.perf_counter() - sent, None, None, "", error=(await answer.text())[:500])
+        queued = _seconds(answer.headers.get("x-gearshift-queue-ms"))
         async for event in _events(answer.content):
+            queued = event.get(QUEUED, queued)
             if "error" in event:
                 return Leg(variant, time.perf_counter() - sent, None, None, text, error=json.dumps(event["error"]))
             piece = _content(event)
@@ -77,15 +83,21 @@ async def _ask(client: aiohttp.ClientSession, url: str, variant: str) -> Leg:
                 text += piece
             tokens = (event.get("usage") or {}).get("completion_tokens", tokens)
     rate = (tokens - 1) / (last - first) if tokens and tokens > 1 and last > first else None
-    return Leg(variant, (first or time.perf_counter()) - sent, rate, tokens, text)
+    return Leg(variant, (first or time.perf_counter()) - sent, rate, tokens, text, queued_s=queued)
 
 
 async def _events(stream: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]]:
-    """The JSON payloads of a server-sent event stream."""
+    """The JSON payloads of a server-sent event stream, and what its comments say of the queue."""
     async for raw in stream:
         line = raw.strip()
+        if line.startswith(b":") and (told := _QUEUE_COMMENT.search(line)):
+            yield {QUEUED: _seconds(told[1].decode())}
         if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
             yield json.loads(line[5:])
+
+
+def _seconds(milliseconds: str | None) -> float | None:
+    return float(milliseconds) / 1000 if milliseconds else None
 
 
 def _content(event: Mapping[str, Any]) -> str:
