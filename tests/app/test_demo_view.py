@@ -15,15 +15,15 @@ def test_the_table_of_swaps_says_what_its_columns_mean_and_fits_80_columns() -> 
     legs = [first, Leg("smollm2-135m:ngram", 31.119, 16.2, 96, "one", queued_s=0.038, swap=SWAP)]
     table = swap_table([*legs, Leg("smollm2-135m:vllm", 0.2, None, None, "", error="no engine")])
     assert table == snapshot("""\
-SWAP            QUEUE   STOP  MEMORY    LOAD   PROBE   OURS   TOKEN  IN ALL  TOK/S
-start -> plain   0 ms      -       -  221 ms       -      -   96 ms  396 ms    138
-plain -> ngram  38 ms  35 ms    1 ms  30.5 s  699 ms  21 ms  119 ms  31.1 s     16
-ngram -> vllm       -      -       -       -       -      -       -  200 ms      -
+SWAP            QUEUE   STOP   MEM    LOAD   PROBE   OURS   TOKEN     ALL  TOK/S
+start -> plain   0 ms      -     -  221 ms       -      -   96 ms  396 ms    138
+plain -> ngram  38 ms  35 ms  1 ms  30.5 s  699 ms  21 ms  119 ms  31.1 s     16
+ngram -> vllm       -      -     -       -       -      -       -  200 ms      -
 smollm2-135m:vllm failed: no engine
 
 QUEUE: the request waits, while the old engine ends (STOP) and what it held is
-free again (MEMORY). LOAD and PROBE: the new one starts and answers. OURS: what
-Gearshift added to that. TOKEN: from there to the first token. IN ALL: the
+free again (MEM). LOAD and PROBE: the new one starts and answers. OURS: what
+Gearshift added to that. TOKEN: from there to the first token. ALL: the
 client's wait for it. TOK/S: after it.\
 """)
     assert max(map(len, table.splitlines())) <= 80

@@ -8,11 +8,11 @@ from pathlib import Path
 from gearshift.app.demo_tour import Leg
 from gearshift.domain.units import format_duration
 
-_COLUMNS = ("SWAP", "QUEUE", "STOP", "MEMORY", "LOAD", "PROBE", "OURS", "TOKEN", "IN ALL", "TOK/S")
+_COLUMNS = ("SWAP", "QUEUE", "STOP", "MEM", "LOAD", "PROBE", "OURS", "TOKEN", "ALL", "TOK/S")
 _LEGEND = """
 QUEUE: the request waits, while the old engine ends (STOP) and what it held is
-free again (MEMORY). LOAD and PROBE: the new one starts and answers. OURS: what
-Gearshift added to that. TOKEN: from there to the first token. IN ALL: the
+free again (MEM). LOAD and PROBE: the new one starts and answers. OURS: what
+Gearshift added to that. TOKEN: from there to the first token. ALL: the
 client's wait for it. TOK/S: after it."""
 
 
