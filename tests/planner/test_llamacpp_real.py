@@ -1,7 +1,8 @@
-"""The llama.cpp plan against a real llama-server and llama-fit-params on models that the test writes."""
+"""The llama.cpp plan against a real llama-server and llama-fit-params: on models the test writes, and on SmolLM2."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +13,19 @@ from artifacts import tiny_gguf
 from artifacts.tiny_gguf import TinyModel
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.artifacts.model import read_model
+from gearshift.domain.paths import resolve_paths
 from gearshift.domain.variant import Speculation
 from gearshift.planner.ledger import Line, Plan, SlotKv
 from gearshift.planner.planning import plan
 from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.toolchain import demo_gguf
 from planner.llama_programs import buffers, fit_figures, start_up_log
 from planner.models import MIB
 
 pytestmark = pytest.mark.real
 
 CONTEXT = 2048
+REAL = resolve_paths({name: value for name, value in os.environ.items() if name != "GEARSHIFT_HOME"})
 MODELS: dict[str, Callable[[], TinyModel]] = {
     "dense": tiny_gguf.dense,
     "mixture": tiny_gguf.mixture,
@@ -64,9 +68,14 @@ def slots(planned: Plan) -> SlotKv:
     return planned.kv
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=[*MODELS, "SmolLM2-135M"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return MODELS[request.param]().write(tmp_path / f"{request.param}.gguf")
+    """A model in a folder of its own, beside which a log can be written."""
+    file = tmp_path / f"{request.param}.gguf"
+    if request.param in MODELS:
+        return MODELS[request.param]().write(file)
+    file.symlink_to(demo_gguf(REAL, lambda _: None))
+    return file
 
 
 @pytest.mark.parametrize(
@@ -116,9 +125,11 @@ def test_a_separate_draft_model_has_a_context_of_its_own(tmp_path: Path) -> None
 
 
 def test_the_engines_own_estimate_agrees(model: Path) -> None:
-    wanted = request(parallel=1)
-    planned = plan(wanted, read_model(model))
-    _, context, compute = fit_figures(model, *flags(wanted))
-    caches = slots(planned).bytes + slots(planned).state_bytes
-    assert abs(context - caches / MIB) <= 1  # whole MiB
-    assert abs(compute - line(planned, "compute").bytes / MIB) <= 1
+    """The tool reserves logits for a whole micro batch, in scratch that layers use too; a server takes a row a slot."""
+    wanted, facts = request(parallel=1), read_model(model)
+    planned = plan(wanted, facts)
+    weights, context, compute = fit_figures(model, *flags(wanted))  # whole MiB
+    assert abs(weights - line(planned, "weights").bytes / MIB) <= 1
+    assert abs(context - (slots(planned).bytes + slots(planned).state_bytes) / MIB) <= 1
+    modelled, logits = line(planned, "compute").bytes / MIB, wanted.ubatch * (facts.vocab or 0) * 4 / MIB
+    assert max(modelled, logits) - 1 <= compute <= modelled + logits + 1
