@@ -41,7 +41,7 @@ async def test_concurrency_finds_where_more_streams_stop_paying() -> None:
         result = await Runner(rig).run(plan, concurrency.conclude)
     assert [cell.plan.concurrency for cell in result.cells] == [1, 4, 8]
     assert [cell.plan.requests for cell in result.cells] == [4, 4, 8]
-    assert "add little" in result.outcome.advice[0]
+    assert "little" in result.outcome.advice[0]
 
 
 async def test_the_ladder_shows_what_depth_costs_and_where_recall_fails() -> None:

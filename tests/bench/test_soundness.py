@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.bench.counters import Counters, Difference
+from gearshift.bench.counters import Difference
 from gearshift.bench.plan import CellPlan
-from gearshift.bench.sample import EngineTimings, Sample, Usage
-from gearshift.bench.soundness import _most_in_flight, _token_moments, checks, engine_view
+from gearshift.bench.sample import Sample, Usage
+from gearshift.bench.soundness import _most_in_flight, _token_moments, checks
 from gearshift.bench.trial import Trial
 from gearshift.bench.watch import WatchReport
 
@@ -46,17 +46,3 @@ def test_every_token_gets_a_moment_within_its_answer(tokens: int, chunks: int) -
     moments = _token_moments(sample)
     assert abs(len(moments) - tokens) <= 1
     assert all(1.0 + sample.chunk_s[0] - 1e-9 <= moment <= 1.0 + sample.chunk_s[-1] + 1e-9 for moment in moments)
-
-
-def test_the_engines_own_view_stands_beside_ours() -> None:
-    timings = EngineTimings(prompt_tokens=10, prompt_s=0.08, tokens=41, decode_s=0.4)
-    ours = Sample(0.0, 1.0, 200, chunk_s=(0.1, 0.5), timings=timings)
-    view = engine_view([trial(ours)])
-    assert (view.ttft_s, view.tpot_s) == (0.08, 0.01)
-
-    counted = Difference(Counters(ttft_sum_s=0.6, ttft_count=3, tpot_sum_s=0.03, tpot_count=3))
-    assert engine_view([trial(answer(0.0), counted=counted)]).ttft_s == 0.6 / 3
-
-
-def test_no_view_is_no_figure() -> None:
-    assert engine_view([trial(answer(0.0))]).to_json() == {"ttft_s": None, "tpot_s": None}

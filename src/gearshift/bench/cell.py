@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from gearshift.bench.counters import Acceptance
+from gearshift.bench.engine_view import engine_view
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample
-from gearshift.bench.soundness import checks, engine_view
+from gearshift.bench.soundness import checks
 from gearshift.bench.trial import Trial
 from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, token_counts
 from gearshift.stats.estimate import Estimate, estimate, estimate_trials

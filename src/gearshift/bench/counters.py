@@ -138,16 +138,6 @@ class Difference:
         return None
 
     @property
-    def server_ttft_s(self) -> float | None:
-        """Mean over the cell, by the engine's own histogram."""
-        return _ratio(self.counters.ttft_sum_s, self.counters.ttft_count)
-
-    @property
-    def server_tpot_s(self) -> float | None:
-        """Mean over the cell's requests, by the engine's own histogram."""
-        return _ratio(self.counters.tpot_sum_s, self.counters.tpot_count)
-
-    @property
     def silent_speculation(self) -> bool:
         """Tokens are generated and nothing is drafted; means something only where a drafter is configured."""
         found = self.counters
@@ -207,7 +197,3 @@ def _add_position(positions: dict[int, float], series: Series) -> None:
     label = series.labels.get("position", "")
     if label.isdigit():
         positions[int(label)] = positions.get(int(label), 0.0) + series.value
-
-
-def _ratio(total: float | None, count: float | None) -> float | None:
-    return total / count if total is not None and count else None

@@ -1,9 +1,8 @@
-"""The invariants of our own cells: the same that imported files are held to, and the engine's view beside ours."""
+"""The invariants of our own cells: the same that imported files are held to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
@@ -15,17 +14,6 @@ from gearshift.stats import invariants
 from gearshift.stats.invariants import Check
 
 _BUCKET_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class EngineView:
-    """Means over the cell's requests by the engine itself; None = it does not say."""
-
-    ttft_s: float | None
-    tpot_s: float | None
-
-    def to_json(self) -> dict[str, float | None]:
-        return {"ttft_s": self.ttft_s, "tpot_s": self.tpot_s}
 
 
 def checks(plan: CellPlan, trials: Sequence[Trial]) -> tuple[Check, ...]:
@@ -43,18 +31,6 @@ def checks(plan: CellPlan, trials: Sequence[Trial]) -> tuple[Check, ...]:
         isolation(trials),
         invariants.little(rate, e2e_s, limit),
     )
-
-
-def engine_view(trials: Sequence[Trial]) -> EngineView:
-    """From vLLM's histograms, or from llama-server's timings of each answer."""
-    timings = [sample.timings for trial in trials for sample in trial.good if sample.timings is not None]
-    if timings:
-        steps = [found.decode_s / (found.tokens - 1) for found in timings if found.tokens > 1]
-        return EngineView(fmean(found.prompt_s for found in timings), fmean(steps) if steps else None)
-    counted = [trial.counted for trial in trials if trial.counted is not None]
-    ttfts = [found.server_ttft_s for found in counted if found.server_ttft_s is not None]
-    tpots = [found.server_tpot_s for found in counted if found.server_tpot_s is not None]
-    return EngineView(fmean(ttfts) if ttfts else None, fmean(tpots) if tpots else None)
 
 
 def _acceptance(trials: Sequence[Trial]) -> Check:

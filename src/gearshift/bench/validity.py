@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gearshift.bench.engine_view import engine_view
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.trial import Trial
 from gearshift.stats import first_is_odd, invariants, median, outliers, trend
@@ -135,13 +136,11 @@ def token_counts(trials: Sequence[Trial]) -> tuple[int | None, float | None, int
 
 
 def server_first(trials: Sequence[Trial]) -> Check:
-    """Mean TTFT of the client against the server's histogram."""
-    client = [sample.ttft_s for trial in trials for sample in trial.good if sample.ttft_s is not None]
-    sums = _sum([trial.counted.counters.ttft_sum_s if trial.counted else None for trial in trials])
-    count = _sum([trial.counted.counters.ttft_count if trial.counted else None for trial in trials])
-    if not client or sums is None or not count or count != len(client):
+    """Mean TTFT of the client against the engine's own."""
+    view = engine_view(trials)
+    if view.client_ttft_s is None:
         return invariants.client_ttft_ge_server(None, None)
-    return invariants.client_ttft_ge_server(sum(client) / len(client), sums / count)
+    return invariants.client_ttft_ge_server(view.client_ttft_s, view.ttft_s)
 
 
 def cache_hit_share(trials: Sequence[Trial]) -> float | None:

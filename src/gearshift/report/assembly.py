@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
+from gearshift.report.agreement import agreement
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
 from gearshift.report.caveats import caveats
 from gearshift.report.charts import acceptance, ceiling, depth, load, memory, speculation, swaps
@@ -51,6 +52,8 @@ def assemble(experiments: Sequence[Experiment], *, title: str | None = None) -> 
     sections = [_question(kind, experiments) for kind in dict.fromkeys(e.kind for e in experiments)]
     if found := tuple(memory.figures(experiments)):
         sections.append(Section("Memory", found))
+    if compared := tuple(agreement(experiments)):
+        sections.append(Section("Client and engine", compared))
     sections.append(Section("Caveats", (_bulleted(caveats(experiments), "The data raises none."),)))
     sections.append(Section("How to repeat it", tuple(recipe(experiments))))
     return Report(title or _title(experiments), tuple(_lead(experiments)), tuple(sections))

@@ -44,6 +44,7 @@ class Cell:
     tokens_per_step: float | None = None
     cache_hit_share: float | None = None
     needle: tuple[int, int] | None = None  # found, asked
+    engine: Json = field(default_factory=dict)  # its own means and ours over the same requests
 
     def figure(self, name: str) -> Value | None:
         return self.figures.get(name)
@@ -182,6 +183,7 @@ def _cell(cell: Json) -> Cell:
         tokens_per_step=cell.get("tokens_per_step"),
         cache_hit_share=cell.get("cache_hit_share"),
         needle=(needle["found"], needle["asked"]) if needle else None,
+        engine=cell.get("engine") or {},
     )
 
 

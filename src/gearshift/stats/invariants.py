@@ -91,7 +91,8 @@ def client_ttft_ge_server(client_s: float | None, server_s: float | None) -> Che
     name = "client_ttft_ge_server"
     if client_s is None or server_s is None:
         return _unknown(name, "the server's TTFT")
-    detail = f"client {client_s * 1e3:.4g} ms, server {server_s * 1e3:.4g} ms"
+    later_ms = (client_s - server_s) * 1e3
+    detail = f"client {client_s * 1e3:.4g} ms, server {server_s * 1e3:.4g} ms, difference {later_ms:+.3g} ms"
     return Check(name, client_s >= server_s - 1e-4, detail)
 
 

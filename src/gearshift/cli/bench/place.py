@@ -10,6 +10,7 @@ from gearshift.bench.rig import Rig
 from gearshift.bench.runner import Conclude, NoSwitch, Switch
 from gearshift.cli.bench.asked import Asked
 from gearshift.cli.progress import Progress
+from gearshift.hardware import open_telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,10 @@ async def _at_urls(asked: Asked, names: Mapping[str, str]) -> AsyncIterator[Plac
 
 
 def _rig(asked: Asked, name: str | None) -> Rig:
+    """With this box's GPUs, which a rig reads for a server on this box only."""
     if name is not None and _is_url(name):
-        return Rig(name, model=asked.model, key=asked.key)
-    return Rig(asked.url or "", model=name, key=asked.key)
+        return Rig(name, model=asked.model, key=asked.key, telemetry=open_telemetry())
+    return Rig(asked.url or "", model=name, key=asked.key, telemetry=open_telemetry())
 
 
 def _is_url(name: str) -> bool:

@@ -17,6 +17,7 @@ from gearshift.cli.bench.provenance import provenance_of
 from gearshift.cli.load import stage
 from gearshift.cli.progress import Progress
 from gearshift.cli.waiting import POLL_S
+from gearshift.hardware import open_telemetry
 
 
 @asynccontextmanager
@@ -52,6 +53,7 @@ class VariantSwitch:
         self._boots: dict[tuple[str, int | None], int] = {}
         self._pid: int | None = None
         self._rigs: dict[str, Rig] = {}
+        self._telemetry = open_telemetry() if self._here else None
 
     async def to(self, plan: CellPlan) -> int:
         variant = self._variant(plan.setting)
@@ -97,11 +99,13 @@ class VariantSwitch:
         provenance = {"through": through, **await provenance_of(self._asked.session, self._admin, row)}
         if exclusive:
             self._asked.session.output.say(f"{variant} is held exclusively while it is measured; others wait")
-            return Rig(lease.endpoint, provenance=provenance)
+            return Rig(lease.endpoint, provenance=provenance, telemetry=self._telemetry)
         gateway = await self._gateway()
         self._asked.session.output.say(f"{variant} is measured through {gateway}, beside other traffic")
         pages = lease.endpoint if self._here else f"{gateway}/upstream/{variant}"
-        return Rig(gateway, model=variant, key=self._key, control_url=pages, provenance=provenance)
+        return Rig(
+            gateway, model=variant, key=self._key, control_url=pages, provenance=provenance, telemetry=self._telemetry
+        )
 
     @asynccontextmanager
     async def _stages(self, variant: str) -> AsyncIterator[None]:

@@ -27,7 +27,7 @@ def render(document: Json) -> str:
     cells = document["cells"]
     kind = document["experiment"]
     lines = [_head(document), "", _swap_table(cells) if kind == "swap" else _cell_table(cells, kind)]
-    for section in (_flags(cells), _verdict(document), document.get("advice", ())):
+    for section in (_engine(cells), _flags(cells), _verdict(document), document.get("advice", ())):
         if found := list(section):
             lines += ["", *found]
     return "\n".join(lines)
@@ -95,6 +95,22 @@ def _one(value: float, name: str) -> str:
     if name.endswith("_tok_s"):
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - four digits need no point
     return f"{value * 1000:.3g} ms" if value < 1 else format_duration(value)
+
+
+def _engine(cells: Sequence[Json]) -> Iterator[str]:
+    """How the client's means stand to the engine's own, over the cells where both are known."""
+    views = [cell.get("engine") or {} for cell in cells]
+    later = [view["ttft_later_s"] * 1000 for view in views if view.get("ttft_later_s") is not None]
+    ratios = [view["tpot_ratio"] for view in views if view.get("tpot_ratio") is not None]
+    if later:
+        yield f"TTFT is {_range(later, '+.3g')} ms after the engine's own"
+    if ratios:
+        yield f"TPOT is {_range(ratios, '.4f')} times the engine's own"
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    least, most = format(min(values), form), format(max(values), form)
+    return least if least == most else f"{least} to {most}"
 
 
 def _flags(cells: Sequence[Json]) -> Iterator[str]:
