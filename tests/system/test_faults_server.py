@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from gearshift.app.limits import raised
 from system.harness import alive, fake, marked, run_serve, until
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +111,32 @@ async def test_sighup_reloads(gearshift: Start) -> None:
     async with asyncio.timeout(10):
         while "m:b" not in await server.rows():
             await asyncio.sleep(0.02)
+
+
+async def test_sighup_makes_a_removed_admin_socket_anew_and_one_that_is_there_stays(gearshift: Start) -> None:
+    server = await gearshift({"a": fake()})
+    path = server.home / "admin.sock"
+    made = path.stat().st_ino
+    os.kill(server.pid, signal.SIGHUP)
+    await until(lambda: server.log.count('"reloaded"') == 1, what="the first reload")
+    assert path.stat().st_ino == made
+    path.unlink()
+    os.kill(server.pid, signal.SIGHUP)
+    await until(lambda: server.log.count('"reloaded"') == 2, what="the second reload")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (await server.row("m:a"))["state"] == "stopped"
+    assert await server.stop() == 0
+    assert not path.exists()
+
+
+async def test_a_server_may_hold_as_many_files_open_as_its_hard_limit_allows(gearshift: Start) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        server = await gearshift({"a": fake()})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (raised(512, hard), hard)
 
 
 @pytest.mark.parametrize("options", ["ro", "size=40k"], ids=["read-only", "full"])

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import uvicorn
 
@@ -78,3 +80,50 @@ async def serving(config: uvicorn.Config, listener: socket.socket) -> AsyncItera
         server.should_exit = True
         await asyncio.wait({task})
         listener.close()
+
+
+class AdminDoor:
+    """The admin socket and the server on it, for as long as this is entered."""
+
+    def __init__(self, path: Path, config: Callable[[], uvicorn.Config]) -> None:
+        """``config`` makes the server's configuration, anew for each time that the socket is made."""
+        self._path = path
+        self._config = config
+        self._stack = AsyncExitStack()
+        self._made: tuple[int, int] | None = None  # device and inode: what says that the file is the one made here
+
+    async def __aenter__(self) -> Self:
+        self._stack.callback(self._path.unlink, missing_ok=True)
+        try:
+            await self._make()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def restore(self) -> bool:
+        """Make the socket anew when its file was removed or replaced; whether it was.
+
+        Who is connected to the lost one stays connected. Raises GearshiftError when it cannot be made.
+        """
+        if self._identity() == self._made:
+            return False
+        await self._make()
+        return True
+
+    async def _make(self) -> None:
+        listener = bind_admin(self._path)
+        self._made = self._identity()  # before anything is waited for: two reloads at once make one socket
+        await self._stack.enter_async_context(serving(self._config(), listener))
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.lstat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino

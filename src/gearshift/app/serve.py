@@ -17,14 +17,15 @@ import gearshift
 from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.check import check_config
 from gearshift.app.faces import Faces
-from gearshift.app.listeners import bind_admin, bind_tcp, serving
+from gearshift.app.limits import raise_open_files
+from gearshift.app.listeners import AdminDoor, bind_tcp, serving
 from gearshift.app.logs import logs
 from gearshift.app.notify import notify
 from gearshift.app.request_log import RequestLog
 from gearshift.artifacts.model import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
 from gearshift.control import Control, Jobs, Journal, Lessons, Lookups, Means, Preparation, Reloading, ServerAdmin
-from gearshift.domain.errors import ConfigError
+from gearshift.domain.errors import ConfigError, GearshiftError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
@@ -49,6 +50,7 @@ def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None, ve
     """
     with logs(verbose=verbose):
         loaded = _load(config, env, listen)
+        raise_open_files()
         uvloop.run(_serve(loaded, config, dict(env), listen))
 
 
@@ -87,6 +89,7 @@ class Server:
         self._hurry = asyncio.Event()
         self._broker: Control | None = None
         self._reloading: Reloading | None = None
+        self._door: AdminDoor | None = None
         self._tally = Tally()
 
     async def run(self, stack: AsyncExitStack) -> None:
@@ -155,10 +158,9 @@ class Server:
         gateway = create_gateway(control, lambda: control.settings, RequestLog(sink), tally=self._tally)
         remote = create_admin(admin, lambda: control.settings, remote=True)
         local = create_admin(admin, lambda: control.settings, remote=False)
-        admin_socket = bind_admin(self._paths.admin_socket)
-        stack.callback(self._paths.admin_socket.unlink, missing_ok=True)
+        door = AdminDoor(self._paths.admin_socket, lambda: uvicorn_config(local, control.settings))
+        self._door = await stack.enter_async_context(door)  # first: who sees the port answer may send SIGHUP
         await stack.enter_async_context(serving(uvicorn_config(Faces(gateway, remote), control.settings), listener))
-        await stack.enter_async_context(serving(uvicorn_config(local, control.settings), admin_socket))
 
     def _signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -168,9 +170,9 @@ class Server:
             (self._hurry if self._ending.is_set() else self._ending).set()
 
         def reload() -> None:
-            if self._reloading is None:
-                return  # still starting, from the file as it is
-            task = loop.create_task(_reload(self._reloading, self._env), name="reload")
+            if self._reloading is None or self._door is None or self._ending.is_set():
+                return  # still starting, from the file as it is, or ending
+            task = loop.create_task(_reload(self._reloading, self._door, self._env), name="reload")
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 
@@ -194,13 +196,22 @@ class Server:
         await closing
 
 
-async def _reload(reloading: Reloading, env: Mapping[str, str]) -> None:
+async def _reload(reloading: Reloading, door: AdminDoor, env: Mapping[str, str]) -> None:
     notify(env, "RELOADING=1")
+    await _restore(door)
     report = await reloading.reload()
     for problem in report.problems:
         log.warning("reload", problem=str(problem))
     log.info("reloaded" if report.applied else "reload refused, nothing changed", changed=list(report.changed))
     notify(env, "READY=1")
+
+
+async def _restore(door: AdminDoor) -> None:
+    try:
+        if await door.restore():
+            log.warning("the admin socket was gone; made it anew")
+    except GearshiftError as error:
+        log.warning("admin socket", problem=str(error))
 
 
 def _url(listener: socket.socket) -> str:
