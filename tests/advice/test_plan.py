@@ -202,6 +202,7 @@ def test_declared_memory_needs_no_files() -> None:
         "tokens_per_step": None,
         "terms": dict.fromkeys(("weights_s", "kv_s", "state_s", "draft_s", "compute_s", "step_s")),
         "measured_share": None,
+        "card": None,
     }
 
 

@@ -130,6 +130,7 @@ def test_the_document_has_the_keys_that_other_programs_read(gearshift: Gearshift
                     "step_s": None,
                 },
                 "measured_share": None,
+                "card": None,
             },
             "rooms": [
                 {
@@ -278,6 +279,8 @@ ceiling at depth 0, batch 1: 34.6 tok/s with no draft
 accepted, 138.2 with all (--acceptance says which)
   a step takes 28.94 ms, bound by weights: weights 60%,
   state 3%, draft 38%
+  RTX 3090: 936 GB/s (servcalc 0.1.0 (MIT): vendor data
+  sheets, dense)
   measured: nothing yet (--measured TOK/S shows its share)
 """),
         80: snapshot("""\
@@ -313,6 +316,7 @@ what frees most on a device
 ceiling at depth 0, batch 1: 34.6 tok/s with no draft accepted, 138.2 with all
 (--acceptance says which)
   a step takes 28.94 ms, bound by weights: weights 60%, state 3%, draft 38%
+  RTX 3090: 936 GB/s (servcalc 0.1.0 (MIT): vendor data sheets, dense)
   measured: nothing yet (--measured TOK/S shows its share)
 """),
         120: snapshot("""\
@@ -348,11 +352,20 @@ what frees most on a device
 ceiling at depth 0, batch 1: 34.6 tok/s with no draft accepted, 138.2 with all (--acceptance says
 which)
   a step takes 28.94 ms, bound by weights: weights 60%, state 3%, draft 38%
+  RTX 3090: 936 GB/s (servcalc 0.1.0 (MIT): vendor data sheets, dense)
   measured: nothing yet (--measured TOK/S shows its share)
 """),
     }
     assert printed.stdout == shown[width]
     assert max(map(len, printed.stdout.splitlines())) <= width
+
+
+def test_a_length_that_memory_does_not_bound_is_said_to_be_the_models(gearshift: Gearshift, tmp_path: Path) -> None:
+    weights = str(write_config(tmp_path, DENSE))
+    printed = gearshift(*FLAGS, "--weights", weights, "--kv-bytes", "1GiB", "--gpu", "RTX 3090", env={"COLUMNS": "100"})
+    assert "longest context 8,192 (trained length)" in printed.stdout
+    small = gearshift(*FLAGS, "--weights", weights, "--kv-bytes", "50MB", "--gpu", "RTX 3090", env={"COLUMNS": "100"})
+    assert "trained length" not in small.stdout
 
 
 def test_colour_is_for_terminals_only(gearshift: Gearshift, tmp_path: Path) -> None:
@@ -521,6 +534,16 @@ def test_the_running_server_s_own_engines_make_room(
     env = fake_box(tmp_path, held={"GPU-fake-0": {str(engine): 18 * GIB}}, lingering=True)
     found = document(gearshift("plan", "qwen:int4", "-c", str(config), "--gpus", "1", "--json", env=env))
     assert others(found) == []
+
+
+def test_a_card_that_no_table_has_is_judged_by_what_its_driver_tells(gearshift: Gearshift, tmp_path: Path) -> None:
+    flags = ("--weights", str(write_hybrid(tmp_path)), "--context", "32K", "--json")
+    told = document(gearshift(*FLAGS, *flags, env={"GEARSHIFT_FAKE_GPUS": "1x24GiB:1000"}))["ceiling"]
+    assert told["terms"]["weights_s"] == pytest.approx(16_142_796_800 / 1000e9)
+    assert told["card"]["name"] == "Fake GPU"
+    assert "from NVML" in told["card"]["source"]
+    silent = document(gearshift(*FLAGS, *flags, env={"GEARSHIFT_FAKE_GPUS": "1x24GiB"}))["ceiling"]
+    assert (silent["tok_s"], silent["card"]) == (None, None)
 
 
 def test_more_cards_than_this_box_has_must_be_named(gearshift: Gearshift, config: Path, tmp_path: Path) -> None:

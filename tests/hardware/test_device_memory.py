@@ -59,6 +59,7 @@ class Card:
     compute: dict[int, int | None] = field(default_factory=dict)
     graphics: dict[int, int | None] | None = None  # None: not supported
     lost: bool = False
+    memory: tuple[int, int] | None = None  # MHz and bits; None: not supported
 
 
 @dataclass
@@ -98,6 +99,17 @@ class FakeNvml:
             raise NvmlFault(msg)
         return handle
 
+    def nvmlDeviceGetMaxClockInfo(self, handle: Card, kind: int) -> int:  # noqa: N802
+        if handle.memory is None:
+            raise NvmlFault
+        graphics, memory = 0, 2  # NVML_CLOCK_GRAPHICS, NVML_CLOCK_MEM
+        return {graphics: 2100, memory: handle.memory[0]}[kind]
+
+    def nvmlDeviceGetMemoryBusWidth(self, handle: Card) -> int:  # noqa: N802
+        if handle.memory is None:
+            raise NvmlFault
+        return handle.memory[1]
+
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Card) -> list[Listed]:  # noqa: N802
         return [Listed(pid, held) for pid, held in handle.compute.items()]
 
@@ -120,6 +132,24 @@ def test_gpus_are_known_by_uuid_and_read_with_their_processes() -> None:
     assert reading.by_pid == {10: 8 * GIB, 11: 0, 12: GIB}
     first.used = GIB
     assert memory.read(["GPU-a", "GPU-gone"], [])["GPU-a"].used_bytes == GIB
+
+
+@pytest.mark.parametrize(
+    ("memory", "sheet"),
+    [
+        ((9751, 384), 936),
+        ((10501, 384), 1008),
+        ((14001, 512), 1792),
+        ((1215, 5120), 1555),
+        (None, None),
+        ((0, 0), None),
+    ],
+)
+def test_bandwidth_is_the_memory_clock_over_the_bus(memory: tuple[int, int] | None, sheet: int | None) -> None:
+    nvml = NvmlMemory.open(FakeNvml(Card("GPU-a", GIB, 0, memory=memory)))
+    assert nvml
+    bandwidth = nvml.devices()[0].bandwidth
+    assert bandwidth == (sheet and pytest.approx(sheet * 1e9, rel=0.001))
 
 
 def test_a_gpu_that_is_lost_while_we_run_is_told() -> None:

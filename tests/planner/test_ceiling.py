@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gearshift.domain.device import Device
+from gearshift.domain.units import GIB
 from gearshift.planner.ceiling import (
     Ceiling,
     Hardware,
@@ -17,7 +20,7 @@ from gearshift.planner.ceiling import (
     experts_touched,
     fitted_overhead,
 )
-from gearshift.planner.gpus import GPUS, find_gpu, parse_gpu
+from gearshift.planner.gpus import GPUS, card_of, find_gpu, parse_gpu
 
 STATE = 156_893_184
 KV = {"fp8": (32_768, 2_048), "f16": (65_536, 4_096), "q8_0": (34_816, 2_176), "q4_0": (18_432, 1_152)}
@@ -253,7 +256,22 @@ def test_a_driver_name_finds_its_row(name: str, row: str) -> None:
 
 def test_a_better_version_of_a_known_card_is_not_taken_for_it() -> None:
     assert find_gpu("NVIDIA GeForce RTX 5080 SUPER") is None
+    assert find_gpu("NVIDIA GeForce RTX 5090 Laptop GPU") is None
+    assert find_gpu("NVIDIA GeForce RTX 4090 D") is None
     assert find_gpu("Some Other Card") is None
+
+
+def test_a_card_that_is_not_in_the_table_is_what_its_driver_tells() -> None:
+    unknown = Device("GPU-a", 0, "NVIDIA GeForce RTX 6090", 48 * GIB, 2000e9)
+    card = card_of(unknown)
+    assert card is not None
+    assert (card.name, card.memory_gib, card.bandwidth, card.flops) == (unknown.name, 48, 2000e9, None)
+    assert "from NVML" in card.source
+    assert card_of(replace(unknown, bandwidth=None)) is None
+
+
+def test_the_table_wins_over_the_driver() -> None:
+    assert card_of(Device("GPU-a", 0, "NVIDIA GeForce RTX 3090", 24 * GIB, 1e9)) == find_gpu("RTX 3090")
 
 
 def test_a_card_can_be_given_by_hand() -> None:

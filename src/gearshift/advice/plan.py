@@ -82,6 +82,7 @@ class PlanAnswer:
     levers: tuple[Lever, ...] = ()
     speed: Speed | None = None
     doubt: str | None = None  # why it cannot be told whether it fits
+    trained_context: int | None = None  # tokens; what bounds the longest context where memory does not
 
     def document(self) -> dict[str, JsonValue]:
         """The plan's own JSON with the answers beside it."""
@@ -92,6 +93,7 @@ class PlanAnswer:
         ceiling = document["ceiling"]
         if isinstance(ceiling, dict):
             ceiling["measured_share"] = speed.measured_share if speed else None
+            ceiling["card"] = _card(speed.question.gpu) if speed else None
         document["rooms"] = [_room(room) for room in self.rooms]
         document["levers"] = [
             {"name": lever.name, "change": lever.change, "freed_bytes": lever.freed_bytes} for lever in self.levers
@@ -108,6 +110,7 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         levers=levers(request, facts),
         speed=speed_of(request, facts, question),
         doubt=_doubt(facts, planned),
+        trained_context=facts.context_train,
     )
 
 
@@ -188,6 +191,10 @@ def _on_cards(request: PlanRequest, cards: int) -> PlanRequest:
     )
     split = "layer" if request.split == "none" else request.split
     return replace(request, devices=devices, shares=None, split=split, calibration=None)
+
+
+def _card(gpu: Gpu | None) -> JsonValue:
+    return {"name": gpu.name, "bandwidth_bytes_s": gpu.bandwidth, "source": gpu.source} if gpu else None
 
 
 def _room(room: Room) -> JsonValue:

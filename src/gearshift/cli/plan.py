@@ -25,7 +25,7 @@ from gearshift.domain.device import CPU_DEVICE, Device, DeviceMemory
 from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelError
 from gearshift.domain.variant import EngineKind, Variant
 from gearshift.hardware import host_memory, open_memory
-from gearshift.planner.gpus import Gpu, find_gpu
+from gearshift.planner.gpus import Gpu, card_of
 from gearshift.planner.planning import plan, settled
 from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
 from gearshift.toolchain import Toolchain
@@ -203,6 +203,6 @@ def _others_on(box: Box, devices: Sequence[PlannedDevice]) -> dict[str, int]:
 
 
 def _card(devices: Sequence[Device], wanted: str | None) -> Gpu | None:
-    """The table's row for a GPU of this box."""
-    names = [device.name for device in devices if device.id != CPU_DEVICE and wanted in {None, device.id}]
-    return find_gpu(names[0]) if names else None
+    """What is known of a GPU of this box: the one ``wanted`` by id, else the first."""
+    cards = [device for device in devices if device.id != CPU_DEVICE and wanted in {None, device.id}]
+    return card_of(cards[0]) if cards else None

@@ -17,7 +17,7 @@ from gearshift.advice.plan import PlanAnswer, Room, Speed
 from gearshift.cli.memory_bar import Glyphs, glyphs_for, keys, memory_bar
 from gearshift.domain.units import MIB, format_bytes
 from gearshift.planner.answers import Lever
-from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, Plan, SlotKv
+from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, SlotKv
 
 WIDEST = 100  # a bar that is wider says no more
 _LEVERS = 5
@@ -58,8 +58,8 @@ def _parts(subject: Subject, answer: PlanAnswer, width: int, glyphs: Glyphs) -> 
     yield from _devices(plan.ledger, width, glyphs)
     if plan.host:
         yield Text(f"\nhost memory beside the cards: {_named(plan.host)}")
-    yield from _cache(plan)
-    yield from _rooms(answer.rooms)
+    yield from _cache(answer)
+    yield from _rooms(answer)
     yield from _levers(answer.levers)
     yield from _speed(answer)
     yield from (Text.assemble(("note: ", "yellow"), note) for note in plan.notes)
@@ -118,8 +118,9 @@ def _named(lines: Sequence[Line]) -> str:
     return ", ".join(f"{line.name} {format_bytes(line.bytes)}" for line in lines if line.bytes >= _SMALL)
 
 
-def _cache(plan: Plan) -> Iterator[RenderableType]:
-    rows = list(_paged(plan) if isinstance(plan.kv, PagedKv) else _slots(plan.kv) if plan.kv else ())
+def _cache(answer: PlanAnswer) -> Iterator[RenderableType]:
+    kv = answer.plan.kv
+    rows = list(_paged(answer) if isinstance(kv, PagedKv) else _slots(kv) if kv else ())
     if rows:
         yield Text("\ncache", style="bold")
         table = _grid("left", "left")
@@ -128,8 +129,8 @@ def _cache(plan: Plan) -> Iterator[RenderableType]:
         yield _indented(table)
 
 
-def _paged(plan: Plan) -> Iterator[tuple[str, str]]:
-    kv = plan.kv
+def _paged(answer: PlanAnswer) -> Iterator[tuple[str, str]]:
+    plan, kv = answer.plan, answer.plan.kv
     if not isinstance(kv, PagedKv):
         return
     kind = "exact" if kv.exact else "modelled"
@@ -142,7 +143,10 @@ def _paged(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "pool", "unknown: give --kv-bytes, or a card and weights that are here"
         return
     yield "pool", f"{plan.kv_bytes:,} bytes a device, {kv.blocks:,} blocks"
-    yield "which holds", f"{kv.tokens:,} tokens, {kv.concurrency:.2f}x; longest context {kv.max_context:,}"
+    yield (
+        "which holds",
+        f"{kv.tokens:,} tokens, {kv.concurrency:.2f}x; longest context {_longest(kv.max_context, answer)}",
+    )
 
 
 def _slots(kv: SlotKv | PagedKv) -> Iterator[tuple[str, str]]:
@@ -156,14 +160,15 @@ def _slots(kv: SlotKv | PagedKv) -> Iterator[tuple[str, str]]:
         yield "recurrent state", f"{format_bytes(kv.state_bytes)}: {kv.state_rows} rows"
 
 
-def _rooms(rooms: Sequence[Room]) -> Iterator[RenderableType]:
+def _rooms(answer: PlanAnswer) -> Iterator[RenderableType]:
+    rooms = answer.rooms
     if not rooms:
         return
     yield Text("\nwhat would fit", style="bold")
     table = _numbers(len(rooms))
     table.add_row("", *(_cards(room) for room in rooms))
     table.add_row("fits", *({True: "yes", False: "no", None: _UNKNOWN}[room.fits] for room in rooms))
-    table.add_row("longest context", *(_count(room.longest_context) for room in rooms))
+    table.add_row("longest context", *(_longest(room.longest_context, answer) for room in rooms))
     for length in dict.fromkeys(length for room in rooms for length, _ in room.at_once):
         table.add_row(f"at once, {length:,} tokens each", *(_count(dict(room.at_once).get(length)) for room in rooms))
     yield _indented(table)
@@ -171,6 +176,12 @@ def _rooms(rooms: Sequence[Room]) -> Iterator[RenderableType]:
 
 def _cards(room: Room) -> str:
     return "1 device" if room.cards == 1 else f"{room.cards} of these"
+
+
+def _longest(tokens: int | None, answer: PlanAnswer) -> str:
+    """Where more memory would not help, that it is the model which ends there."""
+    bound = " (trained length)" if tokens is not None and tokens == answer.trained_context else ""
+    return f"{_count(tokens)}{bound}"
 
 
 def _count(number: int | None) -> str:
@@ -197,6 +208,8 @@ def _speed(answer: PlanAnswer) -> Iterator[RenderableType]:
         ("\nceiling", "bold"), f" at depth {speed.question.depth:,}, batch {speed.question.batch}: ", _rate(speed)
     )
     yield _indented(Text(_terms(speed)))
+    if card := speed.question.gpu:
+        yield _indented(Text(f"{card.name}: {card.bandwidth_gbs:,.0f} GB/s ({card.source})"))
     yield _indented(Text(_measured(speed)))
 
 

@@ -17,6 +17,7 @@ class Device:
     index: int | None  # NVML's index; CUDA's may differ, so engines are given the UUID
     name: str
     total_bytes: int
+    bandwidth: float | None = None  # peak bytes/s of its memory as the driver tells it; None = it does not
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from gearshift.domain.device import Device, MemoryReading
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.units import parse_bytes
 
-FAKE_GPUS = "GEARSHIFT_FAKE_GPUS"  # "2x24GiB" or "2x24GiB@/path/to/control.json"; for tests only
-_SCRIPT = re.compile(r"(\d+)x([^@]+)(?:@(.+))?")
+FAKE_GPUS = "GEARSHIFT_FAKE_GPUS"  # "2x24GiB", "2x24GiB:936" (GB/s) or "2x24GiB@/path/to/control.json"; for tests only
+_SCRIPT = re.compile(r"(\d+)x([^@:]+)(?::(\d+))?(?:@(.+))?")
 
 
 @dataclass
@@ -45,8 +45,9 @@ class FakeMemory:
         if not match or size == 0:
             msg = f"{FAKE_GPUS}={script!r} does not describe GPUs"
             raise GearshiftError(msg, hint="write for example 2x24GiB or 2x24GiB@/tmp/control.json")
-        gpus = tuple(Device(f"GPU-fake-{index}", index, "Fake GPU", size) for index in range(int(match[1])))
-        return cls(gpus, control=Path(match[3]) if match[3] else None)
+        bandwidth = int(match[3]) * 1e9 if match[3] else None
+        gpus = tuple(Device(f"GPU-fake-{index}", index, "Fake GPU", size, bandwidth) for index in range(int(match[1])))
+        return cls(gpus, control=Path(match[4]) if match[4] else None)
 
     def devices(self) -> tuple[Device, ...]:
         return self.gpus

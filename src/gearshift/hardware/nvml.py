@@ -8,6 +8,10 @@ from typing import Any, Protocol, Self
 from gearshift.domain.device import Device, MemoryReading
 from gearshift.domain.errors import GearshiftError
 
+_MEMORY_CLOCK = 2  # NVML_CLOCK_MEM
+_TRANSFERS_PER_CYCLE = 2  # GDDR and HBM at the clock NVML reports
+_MHZ, _BITS = 1_000_000, 8
+
 
 class Nvml(Protocol):
     """The calls of `pynvml` used here; a handle is opaque."""
@@ -20,6 +24,8 @@ class Nvml(Protocol):
     def nvmlDeviceGetUUID(self, handle: Any) -> str | bytes: ...  # noqa: N802 - likewise
     def nvmlDeviceGetName(self, handle: Any) -> str | bytes: ...  # noqa: N802 - likewise
     def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetMaxClockInfo(self, handle: Any, kind: int) -> int: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetMemoryBusWidth(self, handle: Any) -> int: ...  # noqa: N802 - likewise
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Iterable[Any]: ...  # noqa: N802 - likewise
     def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Any) -> Iterable[Any]: ...  # noqa: N802 - likewise
 
@@ -54,7 +60,17 @@ class NvmlMemory:
         uuid = _text(self._nvml.nvmlDeviceGetUUID(handle))
         self._handles[uuid] = handle
         total = int(self._nvml.nvmlDeviceGetMemoryInfo(handle).total)
-        return Device(uuid, index, _text(self._nvml.nvmlDeviceGetName(handle)), total)
+        name = _text(self._nvml.nvmlDeviceGetName(handle))
+        return Device(uuid, index, name, total, self._bandwidth(handle))
+
+    def _bandwidth(self, handle: Any) -> float | None:
+        """Peak bytes/s: largest memory clock, both edges, over the bus. None where the card does not say."""
+        try:
+            clock = self._nvml.nvmlDeviceGetMaxClockInfo(handle, _MEMORY_CLOCK)
+            bits = self._nvml.nvmlDeviceGetMemoryBusWidth(handle)
+        except self._nvml.NVMLError:
+            return None
+        return clock * _MHZ * _TRANSFERS_PER_CYCLE * bits / _BITS or None
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gearshift.domain.device import Device
 from gearshift.domain.units import GIB
 
 _SERVCALC = "servcalc 0.1.0 (MIT): vendor data sheets, dense"
 _AICONFIGURATOR = "aiconfigurator-core 0.12.0 (Apache-2.0)"
 _SHEET = "vendor data sheet"
+_NVML = "from NVML: largest memory clock over the bus"
+_OTHER_CARDS = frozenset({"ti", "super", "laptop", "mobile", "d"})  # words that make another card of a known name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,18 @@ def find_gpu(name: str) -> Gpu | None:
     words = _words(name)
     matching = [gpu for gpu in GPUS if _words(gpu.name) <= words]
     best = max(matching, key=lambda gpu: len(_words(gpu.name)), default=None)
-    return best if best is not None and _words("Ti SUPER") & (words - _words(best.name)) == set() else None
+    return best if best is not None and not _OTHER_CARDS & (words - _words(best.name)) else None
+
+
+def card_of(device: Device) -> Gpu | None:
+    """The table's row for a GPU of this box, else what its driver tells; None where neither knows the bandwidth.
+
+    The driver does not tell how fast a card computes, so that such a one has no compute bound.
+    """
+    found = find_gpu(device.name)
+    if found is not None or device.bandwidth is None:
+        return found
+    return Gpu(device.name, device.total_bytes / GIB, device.bandwidth / 1e9, None, _NVML)
 
 
 def parse_gpu(text: str) -> Gpu:

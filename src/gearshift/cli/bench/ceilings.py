@@ -19,7 +19,7 @@ from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.variant import Variant
 from gearshift.hardware import open_memory
-from gearshift.planner.gpus import Gpu, find_gpu
+from gearshift.planner.gpus import Gpu, card_of
 from gearshift.planner.planning import settled
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for
@@ -57,7 +57,8 @@ class Ceilings:
         if speed is None:
             return None
         point = {"setting": plan.setting, "concurrency": plan.concurrency, "depth": plan.depth}
-        return {**point, "tok_s": speed.bound.tok_s / plan.concurrency, "dominant": speed.bound.dominant}
+        bound = {"tok_s": speed.bound.tok_s / plan.concurrency, "dominant": speed.bound.dominant}
+        return {**point, **bound, "card": self.card.name, "bandwidth_from": self.card.source}
 
 
 def teller(
@@ -89,5 +90,5 @@ def _variant(session: Session, name: str, config: str | None) -> Variant | None:
 
 
 def _card(devices: Sequence[Device]) -> Gpu | None:
-    names = [device.name for device in devices if device.id != CPU_DEVICE]
-    return find_gpu(names[0]) if names else None
+    cards = [device for device in devices if device.id != CPU_DEVICE]
+    return card_of(cards[0]) if cards else None
