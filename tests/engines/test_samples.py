@@ -89,16 +89,16 @@ def test_llamacpp_versions_and_speculation_are_read(fold: Fold) -> None:
     [
         ("0.23.1", 48.6, 1_394_129, 5.32, 1600),
         ("0.24.0", 9.84, 619_202, 2.36, None),  # the last of four
-        ("0.27.1-4x", None, 621_392, 18.96, None),
+        ("0.27.1-4x", 27.85, 621_392, 18.96, None),
         ("0.28dev-16gb-27b-exl3-turboquant-autofit-cold", 3.01, 172_032, 1.0, 3072),
         ("0.28dev-16gb-27b-exl3-turboquant-autofit-warm", 3.41, 196_608, 1.0, 3072),
     ],
 )
 def test_vllm_pools_are_those_published(
-    log: str, pool_gib: float | None, tokens: int, concurrency: float, block: int | None, fold: Fold
+    log: str, pool_gib: float, tokens: int, concurrency: float, block: int | None, fold: Fold
 ) -> None:
     figures = figures_of(fold, "vllm", log)
-    assert figures.kv_pool_bytes == (None if pool_gib is None else round(pool_gib * GIB))
+    assert figures.kv_pool_bytes == round(pool_gib * GIB)
     assert (figures.kv_tokens, figures.concurrency, figures.block_size) == (tokens, concurrency, block)
 
 

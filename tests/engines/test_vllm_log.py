@@ -132,6 +132,14 @@ def test_ranks_are_summed_but_the_pool_is_the_smallest(fold: Fold) -> None:
     }
 
 
+def test_an_excerpt_without_the_pools_own_line_says_at_the_end_what_is_in_use(fold: Fold) -> None:
+    usage = "Free memory on device. Actual usage is 0.76 GiB for peak activation. Current kv cache memory in use is"
+    lost = "\n".join(said(f"Worker_TP{rank}", f"{usage} {5 - rank}.85 GiB.") for rank in (0, 1))
+    assert fold("vllm", lost).figures.kv_pool_bytes == round(4.85 * GIB)
+    whole = said("Worker_TP0", "Available KV cache memory: 5.5 GiB") + "\n" + said("Worker_TP0", f"{usage} 5.49 GiB.")
+    assert fold("vllm", whole).figures.kv_pool_bytes == round(5.5 * GIB)
+
+
 def test_a_pool_asked_for_in_bytes_is_exact_where_the_log_rounds(fold: Fold) -> None:
     log = "\n".join(
         (

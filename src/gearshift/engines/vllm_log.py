@@ -224,7 +224,17 @@ def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
     if not found:
         return fold
     activations = {**fold.activations, rank: round(float(found[1]) * GIB)}
-    return _buffers(replace(fold, activations=activations).known(compute_bytes=sum(activations.values())))
+    fold = replace(fold, activations=activations).known(compute_bytes=sum(activations.values()))
+    return _buffers(_pool_in_use(fold, rank, message))
+
+
+def _pool_in_use(fold: VllmLog, rank: str, message: str) -> VllmLog:
+    """The pool once more, after the graphs; all there is in a log whose earlier lines are lost."""
+    found = re.search(rf"kv cache memory in use is ({NUMBER}) GiB", message)
+    if not found or rank in fold.pools:
+        return fold
+    pools = {**fold.pools, rank: fold.asked_pool or round(float(found[1]) * GIB)}
+    return replace(fold, pools=pools).known(kv_pool_bytes=min(pools.values()))
 
 
 def _engine_init(fold: VllmLog, _rank: str, message: str) -> VllmLog:
