@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,15 @@ def test_findings_come_worst_first_with_the_line_of_the_nearest_key() -> None:
     assert [finding.severity for finding in found] == ["error", "warning", "warning", "note"]
     assert found[0].place == "gearshift.yaml:7: models.m.variants.v.gpus"
     assert found[1].place == "gearshift.yaml:4: models.m.variants.v.args.a\\_b"
+
+
+def test_what_is_the_same_of_several_variants_is_said_once_with_every_place() -> None:
+    first = vllm(gpus=(3,))
+    second = replace(first, variant=replace(first.variant, name="w"))
+    found = [finding for finding in examine([first, second], setup()) if finding.id == "gpu-absent"]
+    assert [finding.place for finding in found] == ["models.m.variants.v.gpus; models.m.variants.w.gpus"]
+    other = replace(second, variant=replace(second.variant, gpus=(4,)))
+    assert [finding.id for finding in examine([first, other], setup())].count("gpu-absent") == 2
 
 
 def test_a_living_worker_is_found_by_its_name_with_what_it_holds() -> None:

@@ -225,16 +225,20 @@ def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
         return fold
     activations = {**fold.activations, rank: round(float(found[1]) * GIB)}
     fold = replace(fold, activations=activations).known(compute_bytes=sum(activations.values()))
-    return _buffers(_pool_in_use(fold, rank, message))
+    return _buffers(_told_again(fold, rank, message))
 
 
-def _pool_in_use(fold: VllmLog, rank: str, message: str) -> VllmLog:
-    """The pool once more, after the graphs; all there is in a log whose earlier lines are lost."""
-    found = re.search(rf"kv cache memory in use is ({NUMBER}) GiB", message)
-    if not found or rank in fold.pools:
-        return fold
-    pools = {**fold.pools, rank: fold.asked_pool or round(float(found[1]) * GIB)}
-    return replace(fold, pools=pools).known(kv_pool_bytes=min(pools.values()))
+def _told_again(fold: VllmLog, rank: str, message: str) -> VllmLog:
+    """Pool and graphs, which the last memory line repeats; all there is in a log whose earlier lines are lost."""
+    pool = re.search(rf"kv cache memory in use is ({NUMBER}) GiB", message)
+    if pool and rank not in fold.pools:
+        pools = {**fold.pools, rank: fold.asked_pool or round(float(pool[1]) * GIB)}
+        fold = replace(fold, pools=pools).known(kv_pool_bytes=min(pools.values()))
+    graph = re.search(rf"({NUMBER}) GiB for CUDAGraph memory", message)
+    if graph and rank not in fold.graphs:
+        graphs = {**fold.graphs, rank: round(float(graph[1]) * GIB)}
+        fold = replace(fold, graphs=graphs).known(graph_bytes=sum(graphs.values()))
+    return fold
 
 
 def _engine_init(fold: VllmLog, _rank: str, message: str) -> VllmLog:

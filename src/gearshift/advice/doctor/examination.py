@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gearshift.advice.doctor.case import Case, Setup
@@ -26,6 +27,8 @@ def examine(
 ) -> tuple[Finding, ...]:
     """All findings: errors, then warnings, then notes, each in the order of the variants and of the checks.
 
+    What is the same of several variants, such as of one file of weights, is one finding with all its places.
+
     ``lines`` are the lines of ``file`` by dotted path; findings about a variant are placed by them.
     """
     found = [
@@ -36,7 +39,16 @@ def examine(
         )
     ]
     found += run(BOX_CHECKS, setup, _placing("", file, lines))
-    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
+    return tuple(sorted(_together(found), key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _together(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Equal findings once, where the first of them stood, with the places of all."""
+    places: dict[Finding, list[str]] = {}
+    for finding in found:
+        places.setdefault(replace(finding, place=""), []).append(finding.place)
+    for finding, where in places.items():
+        yield replace(finding, place="; ".join(dict.fromkeys(where)))
 
 
 def _placing(base: str, file: Path | None, lines: Mapping[str, int] | None) -> Callable[[str], str]:

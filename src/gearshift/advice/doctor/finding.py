@@ -13,7 +13,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # worst first
 class Finding:
     """One thing to act on, or to know. ``link`` is a public thread, or a page of our own docs.
 
-    ``place`` is where it is: ``gearshift.yaml:12: models.m.variants.v.args.split-mode``, or a part of the box.
+    ``place`` is where it is: ``gearshift.yaml:12: models.m.variants.v.args.split-mode``, or a part of the box; several
+    places of the same are separated by ``; ``.
     """
 
     id: str
