@@ -63,7 +63,7 @@ class Readiness:
     async def _answers(self, began: float, spawn_s: float) -> ReadyReport:
         await self._healthy(began)
         health_s = time.monotonic() - began
-        await self._check_owner()
+        await self._check_owner(began)
         await self._prove(began)
         total_s = time.monotonic() - began
         return ReadyReport(spawn_s=spawn_s, health_s=health_s, probe_s=total_s - health_s, total_s=total_s)
@@ -81,14 +81,22 @@ class Readiness:
                 await self._grown.wait()
                 await asyncio.sleep(LINE_PAUSE_S)
 
-    async def _check_owner(self) -> None:
-        """A good answer counts only from a process of our own tree: another server may hold the port."""
-        if not self._spec.owns_process:
-            return
+    async def _check_owner(self, began: float) -> None:
+        """A good answer counts only from a process of our own tree: another server may hold the port.
+
+        Foreign is what two looks find. An engine that dies right after its answer has let go of its port, or is about
+        to; that must not hide the cause of its death, which `_dies` tells.
+        """
         port = self._spec.endpoint.port
-        inodes = processes.listening_inodes(port)
-        if processes.holder_of(inodes, self._pids()) is None:
-            raise self._failed(foreign_port(port), fix="stop that server, or leave the port to Gearshift")
+        before: frozenset[str] = frozenset()
+        while (
+            self._spec.owns_process
+            and processes.holder_of(now := processes.listening_inodes(port), self._pids()) is None
+        ):
+            if now & before:
+                raise self._failed(foreign_port(port), fix="stop that server, or leave the port to Gearshift")
+            before = now
+            await self._pause(began)
 
     async def _prove(self, began: float) -> None:
         """One token. Without a health answer before it, "not yet" is asked again until the load's deadline."""
