@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
 from gearshift.cli.session import Session, pass_session
@@ -16,19 +18,32 @@ CHUNK = 64 * 1024
 @click.option(
     "--lines", "-n", type=click.IntRange(0, 100_000), default=200, show_default=True, help="Lines to begin with."
 )
+@click.option("--json", "as_json", is_flag=True, help="One document: the variant and its lines; not with --follow.")
 @pass_session
-def command(session: Session, variant: str, lines: int, *, follow: bool) -> None:
+def command(session: Session, variant: str, lines: int, *, follow: bool, as_json: bool) -> None:
     """Print an engine's log.
 
     The log of the newest start of VARIANT, byte for byte.
     """
+    if follow and as_json:
+        raise click.UsageError("--json is one document, which a followed log never completes; choose one")
+    chunks = _chunks(session, variant, lines, follow=follow)
+    if as_json:
+        whole = b"".join(chunks).decode("utf-8", "replace").removesuffix("\n")
+        session.output.document({"variant": variant, "lines": whole.split("\n") if whole else []})
+        return
+    written = 0
+    for chunk in chunks:
+        session.output.write_bytes(chunk)
+        written += len(chunk)
+    if not written:
+        session.output.say(f"{variant} has no log yet")
+
+
+def _chunks(session: Session, variant: str, lines: int, *, follow: bool) -> Iterator[bytes]:
     query = {"tail": lines, "follow": "true" if follow else None}
     path, timeout = f"/variants/{variant}/logs", None if follow else 10.0
-    written = 0
     with session.admin.sent("GET", path, query=query, timeout=timeout) as exchange:
         response = exchange.good_answer()
         while chunk := response.read1(CHUNK):
-            session.output.write_bytes(chunk)
-            written += len(chunk)
-    if not written:
-        session.output.say(f"{variant} has no log yet")
+            yield chunk

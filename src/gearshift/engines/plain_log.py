@@ -10,7 +10,7 @@ from gearshift.domain.startup import StartReport
 from gearshift.engines.causes import explain
 from gearshift.engines.lines import clean
 
-_ERROR = re.compile(r"^(?:\w+[\w.]*(?:Error|Exception)|error|fatal|panic|docker): ", re.IGNORECASE)
+_ERROR = re.compile(r"^(?:\w+[\w.]*(?:Error|Exception)|(?:cuda |fatal )?error|fatal|panic|docker): ", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
