@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advice.plan_models import DENSE, write_config, write_hybrid, write_hybrid_gguf
+from gearshift.advice.measured import Measured
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, speed_of
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of
 from gearshift.artifacts.model import read_model
@@ -105,8 +106,10 @@ def test_slots_apart_share_the_context() -> None:
 def test_a_step_with_drafts_has_a_rate_only_with_an_acceptance(tmp_path: Path) -> None:
     request = replace(VLLM, speculation=Speculation("mtp", 2))
     facts = read_model(write_hybrid(tmp_path))
-    unknown = speed_of(request, facts, SpeedQuestion(CARD, measured_tok_s=50))
-    known = speed_of(request, facts, SpeedQuestion(CARD, acceptance=(0.8, 0.6), measured_tok_s=50))
+    unknown = speed_of(request, facts, SpeedQuestion(CARD, measured=Measured(50, 0, 1)))
+    known = speed_of(
+        request, facts, SpeedQuestion(CARD, acceptance=(0.8, 0.6), measured=Measured(50, 0, 1, (0.8, 0.6)))
+    )
     assert unknown is not None
     assert known is not None
     assert not unknown.acceptance_known
@@ -202,6 +205,7 @@ def test_declared_memory_needs_no_files() -> None:
         "tokens_per_step": None,
         "terms": dict.fromkeys(("weights_s", "kv_s", "state_s", "draft_s", "compute_s", "step_s")),
         "measured_share": None,
+        "measured": None,
         "card": None,
     }
 

@@ -18,6 +18,7 @@ from advice.plan_models import DENSE, HYBRID, write_config, write_hybrid, write_
 from fakes.admin import FakeAdmin
 from fakes.terminal import on_terminal
 from gearshift.domain.units import GIB, MIB
+from gearshift.store import CellRecord, ExperimentRecord, open_store
 
 Gearshift = Callable[..., Result]
 FLAGS = ("plan", "--engine", "vllm", "--engine-version", "0.27.1", "--kv-dtype", "fp8", "--max-num-seqs", "1")
@@ -130,6 +131,7 @@ def test_the_document_has_the_keys_that_other_programs_read(gearshift: Gearshift
                     "step_s": None,
                 },
                 "measured_share": None,
+                "measured": None,
                 "card": None,
             },
             "rooms": [
@@ -534,6 +536,28 @@ def test_the_running_server_s_own_engines_make_room(
     env = fake_box(tmp_path, held={"GPU-fake-0": {str(engine): 18 * GIB}}, lingering=True)
     found = document(gearshift("plan", "qwen:int4", "-c", str(config), "--gpus", "1", "--json", env=env))
     assert others(found) == []
+
+
+def test_what_was_measured_of_a_variant_is_held_against_its_ceiling(
+    gearshift: Gearshift, config: Path, gearshift_home: Path
+) -> None:
+    env = {"GEARSHIFT_FAKE_GPUS": "1x24GiB:1000", "COLUMNS": "100"}
+    ask = ("plan", "qwen:int4", "-c", str(config))
+    before = document(gearshift(*ask, "--json", env=env))["ceiling"]
+    assert (before["measured"], before["measured_share"]) == (None, None)
+    store = open_store(gearshift_home / "gearshift.db").measurements
+    target = {"engine_version": "0.27.1", "provenance": {"variant": "qwen:int4"}}
+    number = store.begin_experiment(ExperimentRecord("ladder", 1_790_000_000.0, target, {}))
+    figures = {"decode_tok_s": {"median": 30.0}}
+    store.add_cell(number, CellRecord("k", "", 1, 4096, valid=True, plan={"output": 0}, figures=figures))
+    store.end_experiment(number, ended=1_790_000_060.0, state="done", outcome={})
+    after = document(gearshift(*ask, "--json", "--depth", "4096", env=env))["ceiling"]
+    assert (after["measured"]["tok_s"], after["measured"]["result"]) == (30, number)
+    assert after["measured_share"] == pytest.approx(30 / after["tok_s"])
+    shown = gearshift(*ask, env=env).stdout
+    assert f"{after['measured_share']:.0%} of the ceiling there (depth 4,096, batch 1; result {number} of" in shown
+    elsewhere = document(gearshift(*ask, "--json", "--gpu", "RTX 4090", env=env))["ceiling"]
+    assert elsewhere["measured"] is None
 
 
 def test_a_card_that_no_table_has_is_judged_by_what_its_driver_tells(gearshift: Gearshift, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gearshift.advice.measured import Measured
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.variant import EngineKind
 from gearshift.planner.answers import Lever, levers, longest_context, streams_at_once
-from gearshift.planner.ceiling import Ceiling, decode_ceiling
+from gearshift.planner.ceiling import Ceiling, Hardware, Workload, decode_ceiling
 from gearshift.planner.document import JsonValue, plan_document
 from gearshift.planner.gpus import Gpu
 from gearshift.planner.ledger import Plan
@@ -23,15 +24,15 @@ SHORT_REQUEST = 8192  # tokens; beside the whole context, what most requests are
 class SpeedQuestion:
     """At which depth (tokens of context) and batch (sequences) to ask for the ceiling.
 
-    ``acceptance`` is accepted over drafts by position; None = not known. ``measured_tok_s`` is held against the
-    ceiling.
+    ``acceptance`` is accepted over drafts by position; None = not known. ``measured`` is held against the ceiling at
+    its own depth and batch.
     """
 
     gpu: Gpu | None = None
     depth: int = 0
     batch: int = 1
     acceptance: tuple[float, ...] | None = None
-    measured_tok_s: float | None = None
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Speed:
     question: SpeedQuestion
     bound: Ceiling
     drafted: int
+    measured_share: float | None = None  # None without a measurement, or without a rate to hold it against
 
     @property
     def acceptance_known(self) -> bool:
@@ -54,12 +56,6 @@ class Speed:
         """tok/s when no draft is accepted, and when all are."""
         least = self.question.batch / self.bound.step_s
         return least, least * (1 + self.drafted)
-
-    @property
-    def measured_share(self) -> float | None:
-        """Measured over ceiling; None without a measurement or without a rate to hold it against."""
-        measured = self.question.measured_tok_s
-        return self.bound.fraction_of(measured) if measured is not None and self.acceptance_known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +78,7 @@ class PlanAnswer:
     levers: tuple[Lever, ...] = ()
     speed: Speed | None = None
     doubt: str | None = None  # why it cannot be told whether it fits
+    measured: Measured | None = None  # a speed there was, also where no ceiling is known
     trained_context: int | None = None  # tokens; what bounds the longest context where memory does not
 
     def document(self) -> dict[str, JsonValue]:
@@ -93,6 +90,7 @@ class PlanAnswer:
         ceiling = document["ceiling"]
         if isinstance(ceiling, dict):
             ceiling["measured_share"] = speed.measured_share if speed else None
+            ceiling["measured"] = _measured(self.measured)
             ceiling["card"] = _card(speed.question.gpu) if speed else None
         document["rooms"] = [_room(room) for room in self.rooms]
         document["levers"] = [
@@ -110,6 +108,7 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         levers=levers(request, facts),
         speed=speed_of(request, facts, question),
         doubt=_doubt(facts, planned),
+        measured=question.measured,
         trained_context=facts.context_train,
     )
 
@@ -134,14 +133,19 @@ def speed_of(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -
     work = workload_of(request, facts)
     if work is None or question.gpu is None:
         return None
-    bound = decode_ceiling(
-        work,
-        hardware_of(request, question.gpu),
-        depth=question.depth,
-        batch=question.batch,
-        acceptance=rates if rates is not None else (0.0,) * request.drafted,
-    )
-    return Speed(question, bound, request.drafted)
+    hardware, none_accepted = hardware_of(request, question.gpu), (0.0,) * request.drafted
+    accepted = none_accepted if rates is None else rates
+    bound = decode_ceiling(work, hardware, depth=question.depth, batch=question.batch, acceptance=accepted)
+    return Speed(question, bound, request.drafted, _share(work, hardware, question.measured, request.drafted))
+
+
+def _share(work: Workload, hardware: Hardware, measured: Measured | None, drafted: int) -> float | None:
+    """Measured over the ceiling where it was measured; None where nothing says how many drafts were accepted."""
+    rates = (measured.acceptance or ()) if measured else ()
+    if measured is None or len(rates) != drafted:
+        return None
+    bound = decode_ceiling(work, hardware, depth=measured.depth, batch=measured.batch, acceptance=rates)
+    return bound.fraction_of(measured.tok_s)
 
 
 def _doubt(facts: ModelFacts, planned: Plan) -> str | None:
@@ -191,6 +195,19 @@ def _on_cards(request: PlanRequest, cards: int) -> PlanRequest:
     )
     split = "layer" if request.split == "none" else request.split
     return replace(request, devices=devices, shares=None, split=split, calibration=None)
+
+
+def _measured(measured: Measured | None) -> JsonValue:
+    if measured is None:
+        return None
+    return {
+        "tok_s": measured.tok_s,
+        "depth": measured.depth,
+        "batch": measured.batch,
+        "engine_version": measured.engine_version,
+        "result": measured.result,
+        "at": measured.at,
+    }
 
 
 def _card(gpu: Gpu | None) -> JsonValue:

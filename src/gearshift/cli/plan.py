@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gearshift.advice.calibrations import Calibrations
+from gearshift.advice.measured import Measured, measured_decode
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
@@ -28,12 +29,14 @@ from gearshift.hardware import host_memory, open_memory
 from gearshift.planner.gpus import Gpu, card_of
 from gearshift.planner.planning import plan, settled
 from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
+from gearshift.store import StoreError, open_store
 from gearshift.toolchain import Toolchain
 
 _OF_THE_REQUEST = (
     "context", "kv_dtype", "kv_bytes", "speculation", "prefix_caching", "max_num_seqs", "max_num_batched_tokens",
     "parallel", "ubatch", "split",
 )  # fmt: skip
+_ANOTHER = (*_OF_THE_REQUEST, "device", "gpu", "gpus")  # what makes it another variant than the one measured
 _FLAG_FORM = ("engine", "engine_version", "weights")
 
 
@@ -108,13 +111,16 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         variant = replace(variant, kv_bytes=AUTO)
     version = _version(session, variant)
     card = given["gpu"] or _card(box.devices, None)
+    question = _question(given, card)
+    if question.measured is None and not any(given[name] is not None for name in _ANOTHER):
+        question = replace(question, measured=_measured(session, variant, question))
     found = ask_variant(
         variant,
         box,
         read_model,
         engine_version=version,
         changes=_changes(given, variant.engine.kind),
-        question=_question(given, card),
+        question=question,
         calibration=Calibrations(session.paths.calibrations).of(launch),
     )
     return Subject(variant.id, variant.engine.kind, version), found
@@ -146,7 +152,21 @@ def _changes(given: Mapping[str, Any], engine: EngineKind) -> dict[str, Any]:
 
 
 def _question(given: Mapping[str, Any], gpu: Gpu | None) -> SpeedQuestion:
-    return SpeedQuestion(gpu, given["depth"], given["batch"], given["acceptance"], given["measured"])
+    depth, batch, acceptance, tok_s = given["depth"], given["batch"], given["acceptance"], given["measured"]
+    measured = None if tok_s is None else Measured(tok_s, depth, batch, acceptance)
+    return SpeedQuestion(gpu, depth, batch, acceptance, measured)
+
+
+def _measured(session: Session, variant: Variant, question: SpeedQuestion) -> Measured | None:
+    """What this box measured of the variant; a store that cannot be read costs the figure, not the plan."""
+    if not session.paths.database.exists():
+        return None
+    try:
+        store = open_store(session.paths.database).measurements
+        return measured_decode(store, variant, depth=question.depth, batch=question.batch)
+    except StoreError as error:
+        session.output.fail(error)
+        return None
 
 
 def _variant(session: Session, name: str, config: Path | None) -> Variant:

@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from rich.console import Console, RenderableType
@@ -13,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gearshift.advice.measured import Measured
 from gearshift.advice.plan import PlanAnswer, Room, Speed
 from gearshift.cli.memory_bar import Glyphs, glyphs_for, keys, memory_bar
 from gearshift.domain.units import MIB, format_bytes
@@ -203,6 +205,8 @@ def _speed(answer: PlanAnswer) -> Iterator[RenderableType]:
     if speed is None:
         if answer.request is not None:
             yield Text("\nceiling: unknown without weights and a card's bandwidth (--gpu NAME or GiB:GB/s)")
+        if answer.measured:
+            yield _indented(Text(_measured(answer.measured, None)))
         return
     yield Text.assemble(
         ("\nceiling", "bold"), f" at depth {speed.question.depth:,}, batch {speed.question.batch}: ", _rate(speed)
@@ -210,7 +214,7 @@ def _speed(answer: PlanAnswer) -> Iterator[RenderableType]:
     yield _indented(Text(_terms(speed)))
     if card := speed.question.gpu:
         yield _indented(Text(f"{card.name}: {card.bandwidth_gbs:,.0f} GB/s ({card.source})"))
-    yield _indented(Text(_measured(speed)))
+    yield _indented(Text(_measured(answer.measured, speed.measured_share)))
 
 
 def _rate(speed: Speed) -> str:
@@ -227,11 +231,20 @@ def _terms(speed: Speed) -> str:
     return f"a step takes {bound.step_s * 1000:.2f} ms, bound by {bound.dominant}: {shares}{compute}"
 
 
-def _measured(speed: Speed) -> str:
-    measured, share = speed.question.measured_tok_s, speed.measured_share
+def _measured(measured: Measured | None, share: float | None) -> str:
     if measured is None:
         return "measured: nothing yet (--measured TOK/S shows its share)"
-    return f"measured: {measured:g} tok/s" + (f", {share:.0%} of the ceiling" if share is not None else "")
+    part = f", {share:.0%} of the ceiling" if share is not None else ""
+    return f"measured: {measured.tok_s:,.1f} tok/s{part}{_source(measured)}"
+
+
+def _source(measured: Measured) -> str:
+    """Where a figure of the store is from; what a person gave is from them."""
+    if measured.result is None or measured.at is None:
+        return ""
+    day = datetime.fromtimestamp(measured.at, UTC).date()
+    engine = f", engine {measured.engine_version}" if measured.engine_version else ""
+    return f" there (depth {measured.depth:,}, batch {measured.batch}; result {measured.result} of {day}{engine})"
 
 
 def _grid(*justify: Side) -> Table:
