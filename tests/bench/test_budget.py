@@ -37,3 +37,15 @@ def test_at_least_one_cell_is_left_and_cells_keep_their_order(budget: float) -> 
     depths = [cell.depth for cell in fit(PLAN, PACE, budget).plan.cells]
     assert depths
     assert depths == sorted(depths)
+
+
+def test_of_rising_rates_the_highest_are_given_up_first() -> None:
+    rates = ExperimentPlan("saturate", tuple(CellPlan("saturate", rate=rate, trials=1) for rate in (0.5, 1.0, 2.0)))
+    assert [cell.rate for cell in fit(rates, PACE, 26).dropped] == [2.0]
+
+
+def test_half_of_a_comparison_is_never_given_up() -> None:
+    pair = ExperimentPlan("ab", tuple(CellPlan("ab", setting=side, trials=8) for side in "ab"), whole=True)
+    fitted = fit(pair, PACE, 0.1)
+    assert [cell.trials for cell in fitted.plan.cells] == [2, 2]
+    assert fitted.dropped == ()

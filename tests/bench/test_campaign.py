@@ -54,6 +54,62 @@ def test_every_problem_of_a_campaign_is_named_with_its_place() -> None:
     ]
 
 
+EVERY_KIND = {
+    "defaults": {"trials": 2, "output": 8, "requests": 2},
+    "experiments": [
+        {"kind": "speculation", "tokens": {False: "q:plain", 2: "q:mtp2"}, "levels": [1, 4], "depths": ["1k"]},
+        {"kind": "ab", "a": "q:plain", "b": "q:mtp2", "input": "1k", "streams": 3, "metric": "ttft_s", "trials": 6},
+        {"kind": "saturate", "ttft": "500ms", "tpot": "50ms", "rate": 2, "factor": 2, "steps": 3},
+        {"kind": "swap", "variants": ["q:plain", "q:mtp2"]},
+    ],
+}
+
+
+def test_each_verb_is_a_kind_with_the_keys_of_its_options() -> None:
+    speculation, ab, saturate, swap = campaign.read_campaign(EVERY_KIND, context=None).steps
+    assert speculation.names == {"off": "q:plain", "2": "q:mtp2"}
+    assert [(cell.setting, cell.concurrency, cell.depth) for cell in speculation.plan.cells] == [
+        ("off", 1, 1000), ("off", 4, 1000), ("2", 1, 1000), ("2", 4, 1000),
+    ]  # fmt: skip
+    assert [(cell.setting, cell.trials, cell.requests, cell.depth) for cell in ab.plan.cells] == [
+        ("q:plain", 6, 3, 1000), ("q:mtp2", 6, 3, 1000),
+    ]  # fmt: skip
+    assert [cell.rate for cell in saturate.plan.cells] == [2, 4, 8]
+    assert (swap.plan.cells, list(swap.names), swap.trials) == ((), ["q:plain", "q:mtp2"], 2)
+
+
+def test_bare_numbers_of_drafts_are_left_for_the_configuration_to_tell() -> None:
+    entry = {"kind": "speculation", "tokens": [False, 3], "levels": [1]}
+    (step,) = campaign.read_campaign({"experiments": [entry]}, context=None).steps
+    assert step.names == {"off": "", "3": ""}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"kind": "ab", "a": "x"}, "'b' is missing"),
+        ({"kind": "ab", "a": "x", "b": "x"}, "both sides"),
+        ({"kind": "ab", "a": "x", "b": "y", "metric": "speed"}, "'speed' is no metric"),
+        ({"kind": "saturate", "ttft": "soon"}, "soon"),
+    ],
+)
+def test_an_entry_that_cannot_be_planned_says_why(entry: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        campaign.read_campaign({"experiments": [entry]}, context=None)
+
+
+def test_a_budget_that_is_no_duration_is_a_problem() -> None:
+    with pytest.raises(ConfigError) as caught:
+        campaign.read_campaign(GOOD | {"budget": "soon"}, context=None)
+    assert [problem.path for problem in caught.value.problems] == ["budget"]
+
+
+def test_swaps_are_neither_counted_nor_cut_by_a_budget() -> None:
+    only = campaign.read_campaign({"budget": "1s", "experiments": [{"kind": "swap"}]}, context=None)
+    cut, _ = campaign.fit_campaign(only, Pace(prefill_tok_s=100, decode_tok_s=10))
+    assert cut == only
+
+
 def test_an_empty_campaign_is_a_problem() -> None:
     with pytest.raises(ConfigError, match="no experiment"):
         campaign.read_campaign({}, context=None)

@@ -152,6 +152,21 @@ async def test_a_side_is_warmed_up_again_after_each_start_and_no_caveat_is_left(
     assert len({trial.boot for cell in result.cells for trial in cell.trials}) > 2
 
 
+async def test_a_stored_comparison_is_resumed_whole_and_one_of_two_runs_is_not(measurements: Measurements) -> None:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        plan = ab.plan(*(replace(BASE, setting=name, output=4, requests=1) for name in "ab"), pairs=2)
+        runner = Runner(rig, measurements=measurements, resume=True)
+        first = await ab.run(runner, plan)
+        served = server.engine.tally.requests
+        again = await ab.run(runner, plan)
+        assert server.engine.tally.requests == served
+        assert [cell.tpot_s for cell in again.cells] == [cell.tpot_s for cell in first.cells]
+
+        await Runner(rig, measurements=measurements).run(replace(plan, cells=plan.cells[:1]), concurrency.conclude)
+        await ab.run(runner, plan)
+    assert server.engine.tally.requests > served + 3
+
+
 def test_sides_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="both sides"):
         ab.plan(replace(BASE, setting="x"), replace(BASE, setting="x"))

@@ -22,7 +22,8 @@ async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
     base = CellPlan("", depth=48, output=5, requests=24, trials=1)
     patient = Limits(decode_share=1000.0, ttft_share=1000.0, cpu=2.0)
     async with serve(script) as server, Rig(server.url, limits=patient) as rig:
-        result = await saturate.run(Runner(rig), base, saturate.Goal(ttft_s=0.3), first_rate=20.0, factor=25.0)
+        plan = saturate.plan(base, first_rate=20.0, factor=25.0)
+        result = await saturate.run(Runner(rig), plan, saturate.Goal(ttft_s=0.3))
     assert [cell.plan.rate for cell in result.cells] == [20.0, 500.0]
     assert result.outcome.advice[0].startswith("holds 20 requests/s")
 

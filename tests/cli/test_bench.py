@@ -226,6 +226,22 @@ def test_a_campaign_runs_its_experiments_and_resumes_at_the_cell(
     assert [found["cells"][0]["ttft_s"] for found in again] == [found["cells"][0]["ttft_s"] for found in first]
 
 
+def test_a_campaign_may_compare_servers_and_saturate_one(gearshift: Gearshift, steady: str, tmp_path: Path) -> None:
+    with truth_server(ttft_s=0.01, step_s=0.02, tokens_per_chunk=[3], draft=2) as drafting:
+        file = tmp_path / "pair.yaml"
+        file.write_text(
+            "defaults: {trials: 1, requests: 1, output: 12, depth: 32}\nexperiments:\n"
+            f"  - {{kind: speculation, tokens: {{off: {steady!r}, 2: {drafting!r}}}, levels: [1]}}\n"
+            f"  - {{kind: ab, a: {steady!r}, b: {drafting!r}, input: 32, trials: 2}}\n"
+            f"  - {{kind: saturate, rate: 20, ttft: 1ms, input: 32}}\n"
+        )
+        found = document(gearshift("bench", "campaign", str(file), "--url", steady, "--json"))
+    assert [result["experiment"] for result in found] == ["speculation", "ab", "saturate"]
+    assert [cell["setting"] for cell in found[0]["cells"]] == ["off", "2"]
+    assert [cell["setting"] for cell in found[1]["cells"]] == [steady, drafting]
+    assert [cell["setting"] for cell in found[2]["cells"]] == ["20/s"]
+
+
 def test_every_problem_of_a_campaign_file_is_told_at_once(gearshift: Gearshift, truth: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text("experiments: [{kind: laddder}, {kind: ladder, wdith: 3}]")

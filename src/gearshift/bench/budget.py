@@ -22,6 +22,8 @@ class Pace:
     def cost_s(self, plan: CellPlan) -> float:
         """Seconds for a cell: its warm-up wave and its trials."""
         request_s = plan.depth / self.prefill_tok_s + plan.output / self.decode_tok_s
+        if plan.rate is not None:
+            return _FIXED_S + request_s + plan.trials * (plan.requests / plan.rate + request_s)
         waves = math.ceil(plan.requests / plan.concurrency)
         warm_up_s = plan.concurrency * plan.depth / self.prefill_tok_s
         prefill_queue_s = (plan.concurrency - 1) * plan.depth / self.prefill_tok_s
@@ -40,15 +42,16 @@ class Fitted:
 def fit(plan: ExperimentPlan, pace: Pace, budget_s: float) -> Fitted:
     """Fewer repeats (never below two) until ``plan`` fits ``budget_s``, then without its dearest cells.
 
-    At least one cell is left, fitting or not.
+    At least one cell is left, fitting or not, and all of a plan that is whole. Of rising rates the highest go first,
+    because each means something only after the one below it.
     """
     cells = list(plan.cells)
     while _total(cells, pace) > budget_s and any(cell.trials > _LEAST_TRIALS for cell in cells):
         dearest = max((cell for cell in cells if cell.trials > _LEAST_TRIALS), key=pace.cost_s)
         cells[cells.index(dearest)] = replace(dearest, trials=dearest.trials - 1)
     dropped = []
-    while _total(cells, pace) > budget_s and len(cells) > 1:
-        dropped.append(max(cells, key=pace.cost_s))
+    while _total(cells, pace) > budget_s and len(cells) > 1 and not plan.whole:
+        dropped.append(max(cells, key=lambda cell: (cell.rate or 0.0, pace.cost_s(cell))))
         cells.remove(dropped[-1])
     return Fitted(replace(plan, cells=tuple(cells)), _total(cells, pace), tuple(dropped))
 

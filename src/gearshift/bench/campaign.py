@@ -4,22 +4,22 @@ The file is JSON or what a YAML reader made of one; whoever reads it passes the 
 
     {"name": "evening", "budget": "2h", "defaults": {"trials": 3, "output": 128},
      "experiments": [{"kind": "ladder", "depths": ["1k", "8k"], "needle": [0.1, 0.9]},
-                     {"kind": "concurrency", "levels": [1, 4, 8], "input": 512}]}
+                     {"kind": "ab", "a": "qwen:plain", "b": "qwen:mtp2", "trials": 8}]}
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gearshift.bench.budget import Fitted, Pace, fit
-from gearshift.bench.experiments import concurrency, ladder, prefix
+from gearshift.bench.campaign_kinds import KINDS, Step
 from gearshift.bench.outcome import ExperimentResult
-from gearshift.bench.plan import CellPlan, ExperimentPlan
-from gearshift.bench.runner import Conclude, Runner
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.runner import Runner
 from gearshift.domain.errors import ConfigError, Problem
-from gearshift.domain.units import parse_duration, parse_tokens
+from gearshift.domain.units import parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,6 @@ class Campaign:
     name: str
     budget_s: float | None
     steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One experiment of a campaign with the conclusion that belongs to it."""
-
-    plan: ExperimentPlan
-    conclude: Conclude
 
 
 def read_campaign(document: Mapping[str, Any], *, context: int | None) -> Campaign:
@@ -52,78 +44,61 @@ def read_campaign(document: Mapping[str, Any], *, context: int | None) -> Campai
         step = _step(entry, f"experiments[{index}]", base, context, problems)
         if step is not None:
             steps.append(step)
-    budget = document.get("budget")
     if not steps and not problems:
-        problems.append(Problem("no experiment is named", "experiments", hint=f"kinds are {', '.join(_KINDS)}"))
+        problems.append(Problem("no experiment is named", "experiments", hint=f"kinds are {', '.join(KINDS)}"))
+    budget_s = _budget(document.get("budget"), problems)
     if problems:
         raise ConfigError(tuple(problems))
-    budget_s = None if budget is None else parse_duration(budget)
     return Campaign(str(document.get("name", "campaign")), budget_s, tuple(steps))
 
 
 def fit_campaign(campaign: Campaign, pace: Pace) -> tuple[Campaign, tuple[Fitted, ...]]:
-    """The campaign cut to its budget, which its experiments share in proportion to what they would cost."""
+    """The campaign cut to its budget, which its experiments share in proportion to what they would cost.
+
+    Swaps are neither counted nor cut: what one costs is what they measure.
+    """
     if campaign.budget_s is None:
         return campaign, ()
     costs = [sum(pace.cost_s(cell) for cell in step.plan.cells) for step in campaign.steps]
+    whole = sum(costs) or 1.0
     fitted = tuple(
-        fit(step.plan, pace, campaign.budget_s * cost / sum(costs))
-        for step, cost in zip(campaign.steps, costs, strict=True)
+        fit(step.plan, pace, campaign.budget_s * cost / whole) for step, cost in zip(campaign.steps, costs, strict=True)
     )
     steps = tuple(replace(step, plan=found.plan) for step, found in zip(campaign.steps, fitted, strict=True))
     return replace(campaign, steps=steps), fitted
 
 
 async def run(campaign: Campaign, runner: Runner) -> tuple[ExperimentResult, ...]:
-    """Every experiment in turn; a runner that resumes takes what is stored already."""
-    return tuple([await runner.run(step.plan, step.conclude) for step in campaign.steps])
+    """Every experiment in turn on one runner; one that resumes takes what is stored already."""
+    return tuple([await step.run(runner) for step in campaign.steps])
+
+
+def _budget(value: object, problems: list[Problem]) -> float | None:
+    try:
+        return None if value is None else parse_duration(str(value))
+    except ValueError as error:
+        problems.append(Problem(str(error), "budget", hint="write a duration such as 20m"))
+        return None
 
 
 def _step(
     entry: Mapping[str, Any], path: str, base: CellPlan, context: int | None, problems: list[Problem]
 ) -> Step | None:
-    kind = str(entry.get("kind"))
-    if kind not in _KINDS:
-        problems.append(Problem(f"{kind!r} is no experiment", f"{path}.kind", hint=f"kinds are {', '.join(_KINDS)}"))
+    name = str(entry.get("kind"))
+    kind = KINDS.get(name)
+    if kind is None:
+        problems.append(Problem(f"{name!r} is no experiment", f"{path}.kind", hint=f"kinds are {', '.join(KINDS)}"))
         return None
-    own = {key: value for key, value in entry.items() if key not in {"kind", *_KEYS[kind]}}
+    own = {key: value for key, value in entry.items() if key not in {"kind", *kind.keys}}
     cell = _base(own, path, base, problems)
     try:
-        return _KINDS[kind](entry, cell, context)
+        return kind.make(entry, cell, context)
     except (KeyError, TypeError, ValueError) as error:
-        problems.append(Problem(f"cannot be planned: {error}", path, hint=f"it takes {', '.join(_KEYS[kind])}"))
+        said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        problems.append(Problem(f"cannot be planned: {said}", path, hint=f"it takes {', '.join(kind.keys)}"))
         return None
 
 
-def _ladder(entry: Mapping[str, Any], base: CellPlan, context: int | None) -> Step:
-    depths = _tokens(entry.get("depths", ladder.DEFAULT_DEPTHS))
-    return Step(ladder.plan(base, depths, context=context, needles=entry.get("needle", ())), ladder.conclude)
-
-
-def _concurrency(entry: Mapping[str, Any], base: CellPlan, context: int | None) -> Step:
-    del context
-    shape = replace(base, depth=parse_tokens(entry.get("input", base.depth)))
-    plan = concurrency.plan(shape, [int(level) for level in entry["levels"]], requests=entry.get("requests"))
-    return Step(plan, concurrency.conclude)
-
-
-def _prefix(entry: Mapping[str, Any], base: CellPlan, context: int | None) -> Step:
-    del context
-    lengths = parse_tokens(entry["prefix"]), parse_tokens(entry["suffix"])
-    plan = prefix.plan(base, prefix=lengths[0], suffix=lengths[1], requests=int(entry.get("requests", base.requests)))
-    return Step(plan, prefix.conclude)
-
-
-_KINDS: Mapping[str, Callable[[Mapping[str, Any], CellPlan, int | None], Step]] = {
-    "ladder": _ladder,
-    "concurrency": _concurrency,
-    "prefix": _prefix,
-}
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "ladder": ("depths", "needle"),
-    "concurrency": ("levels", "input", "requests"),
-    "prefix": ("prefix", "suffix", "requests"),
-}
 _CELL_KEYS = {field.name for field in fields(CellPlan)} - {"experiment", "setting", "needles", "shared_prefix"}
 
 
@@ -134,7 +109,3 @@ def _base(source: Mapping[str, Any], path: str, base: CellPlan, problems: list[P
         for key in source.keys() - known.keys()
     )
     return replace(base, **known)
-
-
-def _tokens(values: Sequence[str | int]) -> list[int]:
-    return [parse_tokens(value) for value in values]

@@ -51,7 +51,8 @@ class CellPlan:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPlan:
-    """One question: its cells in the order they run."""
+    """One question: its cells in the order they run. ``whole``: without one of them the others answer nothing."""
 
     name: str
     cells: tuple[CellPlan, ...]
+    whole: bool = False

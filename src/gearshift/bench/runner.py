@@ -14,7 +14,7 @@ from gearshift.bench.outcome import ExperimentResult, Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
 from gearshift.bench.records import from_record, identity, to_record
 from gearshift.bench.rig import Rig
-from gearshift.store import ExperimentRecord, Measurements, StoreError
+from gearshift.store import ExperimentRecord, Measurements, StoredCell, StoreError
 from gearshift.store.measurements import State
 
 Conclude = Callable[[Sequence[CellResult]], Outcome]
@@ -85,7 +85,7 @@ class Runner:
         async def cells() -> None:
             for index, cell in enumerate(plan.cells):
                 self.report(index, plan, cell)
-                await self._one(cell)
+                await self.measure(cell)
 
         return await self.keep(plan, cells, conclude)
 
@@ -146,21 +146,39 @@ class Runner:
         left_s = elapsed * left / moved if moved else None
         self._progress(Progress(done, len(plan.cells), cell, elapsed, left_s))
 
-    async def _one(self, cell: CellPlan) -> None:
+    async def measure(self, cell: CellPlan) -> None:
+        """Add the cell: from the store when resuming and it is there, else measured now."""
         boot = await self.switch.to(cell)
         rig = self.arm(cell.setting)  # only now: an engine that was started anew has a new address
         if (kept := self._kept(cell, rig)) is not None:
-            self.done.append(kept)
+            self.done.append(self._read(kept, rig))
             return
         prepared = await rig.prepare(cell)
         trials = [await rig.trial(prepared, number, boot=boot) for number in range(cell.trials)]
         self.add(rig.result(prepared, trials))
 
-    def _kept(self, cell: CellPlan, rig: Rig) -> CellResult | None:
+    async def recall(self, cells: Sequence[CellPlan]) -> bool:
+        """Add all these cells from the store when resuming, if one experiment measured them; else none of them."""
+        found = []
+        for cell in cells:
+            await self.switch.to(cell)
+            rig = self.arm(cell.setting)
+            if (kept := self._kept(cell, rig)) is None:
+                return False
+            found.append((kept, self._read(kept, rig)))
+        if len({kept.experiment for kept, _ in found}) > 1:
+            return False
+        self.done.extend(result for _, result in found)
+        return True
+
+    def _kept(self, cell: CellPlan, rig: Rig) -> StoredCell | None:
         if self._measurements is None or not self._resume:
             return None
-        found = self._measurements.find_cell(cell.key(identity(rig.target)))
-        return None if found is None else from_record(found.record, self._measurements.trials(found.id), rig.limits)
+        return self._measurements.find_cell(cell.key(identity(rig.target)))
+
+    def _read(self, kept: StoredCell, rig: Rig) -> CellResult:
+        trials = self._measurements.trials(kept.id) if self._measurements else ()
+        return from_record(kept.record, trials, rig.limits)
 
     def _begin(self, plan: ExperimentPlan) -> None:
         if self._measurements is None:

@@ -28,14 +28,20 @@ def plan(a: CellPlan, b: CellPlan, *, pairs: int = DEFAULT_PAIRS) -> ExperimentP
         msg = f"both sides are called {a.setting!r}"
         raise ValueError(msg)
     cells = tuple(replace(side, experiment="ab", trials=pairs) for side in (a, b))
-    return ExperimentPlan("ab", cells)
+    return ExperimentPlan("ab", cells, whole=True)
 
 
 async def run(runner: Runner, experiment: ExperimentPlan, *, metric: Metric = "decode_tok_s") -> ExperimentResult:
-    """Both sides warmed up, then pairs in alternating order; an interruption keeps the pairs that are whole."""
+    """Both sides warmed up, then pairs in alternating order; an interruption keeps the pairs that are whole.
+
+    As many trials a side, whatever a budget left. When resuming, stored sides are taken where both are of one run.
+    """
+    experiment = _even(experiment)
     sides = {cell.setting: _Side(runner, cell) for cell in experiment.cells}
 
     async def work() -> None:
+        if await runner.recall(experiment.cells):
+            return
         for side in sides.values():
             await side.ready()
         pairs: list[dict[str, Trial]] = []
@@ -49,6 +55,11 @@ async def run(runner: Runner, experiment: ExperimentPlan, *, metric: Metric = "d
                 side.add([pair[setting] for pair in pairs])
 
     return await runner.keep(experiment, work, lambda cells: conclude(cells, metric=metric))
+
+
+def _even(experiment: ExperimentPlan) -> ExperimentPlan:
+    least = min(cell.trials for cell in experiment.cells)
+    return replace(experiment, cells=tuple(replace(cell, trials=least) for cell in experiment.cells))
 
 
 class _Side:

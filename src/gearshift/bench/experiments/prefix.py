@@ -16,7 +16,7 @@ def plan(base: CellPlan, *, prefix: int, suffix: int, requests: int) -> Experime
         base, experiment="prefix", concurrency=1, depth=prefix + suffix, shared_prefix=prefix, requests=requests
     )
     cold = replace(shape, setting="cold", cache="cold")
-    return ExperimentPlan("prefix", (cold, replace(shape, setting="cached", cache="warm")))
+    return ExperimentPlan("prefix", (cold, replace(shape, setting="cached", cache="warm")), whole=True)
 
 
 def conclude(cells: Sequence[CellResult]) -> Outcome:

@@ -43,25 +43,27 @@ class Goodput:
         return self.share >= _GOOD_SHARE
 
 
-async def run(
-    runner: Runner, base: CellPlan, goal: Goal, *, first_rate: float, factor: float = 1.5, most: int = 10
-) -> ExperimentResult:
-    """Raise the rate by ``factor`` until too few requests are good, at most ``most`` times.
+def plan(base: CellPlan, *, first_rate: float, factor: float = 1.5, most: int = 10) -> ExperimentPlan:
+    """At most ``most`` rates, each ``factor`` times the one before.
 
-    The plan's concurrency is only the size of the warm-up: an open loop has no limit of its own.
+    The base's concurrency is only the size of the warm-up: an open loop has no limit of its own.
     """
     rates = [first_rate * factor**step for step in range(most)]
-    cells = tuple(replace(base, experiment="saturate", rate=rate, setting=f"{rate:.4g}/s") for rate in rates)
-    plan = ExperimentPlan("saturate", cells)
+    cells = (replace(base, experiment="saturate", rate=rate, setting=f"{rate:.4g}/s") for rate in rates)
+    return ExperimentPlan("saturate", tuple(cells))
+
+
+async def run(runner: Runner, experiment: ExperimentPlan, goal: Goal) -> ExperimentResult:
+    """Raise the rate until too few requests are good."""
 
     async def work() -> None:
-        for index, cell in enumerate(cells):
-            runner.report(index, plan, cell)
-            runner.add(await runner.rig.cell(cell))
+        for index, cell in enumerate(experiment.cells):
+            runner.report(index, experiment, cell)
+            await runner.measure(cell)
             if not goodput(runner.done[-1], goal).holds:
                 return
 
-    return await runner.keep(plan, work, lambda done: conclude(done, goal))
+    return await runner.keep(experiment, work, lambda done: conclude(done, goal))
 
 
 def goodput(cell: CellResult, goal: Goal) -> Goodput:

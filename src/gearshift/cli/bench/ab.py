@@ -10,7 +10,6 @@ import click
 
 from gearshift.bench.experiments import ab
 from gearshift.bench.outcome import ExperimentResult
-from gearshift.bench.plan import ExperimentPlan
 from gearshift.bench.runner import Runner
 from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
@@ -50,12 +49,6 @@ def command(
         left, right = (replace(base, setting=setting) for setting in names)
         right = replace(right, extra={**right.extra, **(b_extra or {})})
         plan = await within_budget(asked, place, ab.plan(left, right, pairs=base.trials))
-        return await ab.run(runner, _even(plan), metric=metric)
+        return await ab.run(runner, plan, metric=metric)
 
     ask(asked, Question("ab", run, lambda cells: ab.conclude(cells, metric=metric), names))
-
-
-def _even(plan: ExperimentPlan) -> ExperimentPlan:
-    """As many trials on one side as on the other, whatever a budget left."""
-    least = min(cell.trials for cell in plan.cells)
-    return replace(plan, cells=tuple(replace(cell, trials=least) for cell in plan.cells))

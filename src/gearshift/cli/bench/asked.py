@@ -94,13 +94,10 @@ def asks(*options: Option) -> Callable[[Verb], Verb]:
     return decorated
 
 
-def measuring(
-    *, output: int = 128, count: Option | None = None, trials: int = 3, budgeted: bool = True
-) -> Callable[[Verb], Verb]:
+def measuring(*, output: int = 128, count: Option | None = None, trials: int = 3) -> Callable[[Verb], Verb]:
     """The options of a verb that sends requests of one shape; ``count`` is how it says how many."""
     counted = [] if count is None else [count]
-    dealings = [BUDGET, RESUME] if budgeted else []
-    return asks(*WHERE, *_shape(output), *counted, repeats(trials), *dealings, *KEPT)
+    return asks(*WHERE, *_shape(output), *counted, repeats(trials), BUDGET, RESUME, *KEPT)
 
 
 _SHARED = {

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import click
 import yaml
 
 from gearshift.bench.campaign import Campaign, fit_campaign, read_campaign
-from gearshift.bench.outcome import ExperimentResult
+from gearshift.bench.campaign_kinds import SWAP, Step
+from gearshift.bench.runner import Runner
 from gearshift.cli.bench.asked import BUDGET, KEPT, WHERE, Asked, asks
 from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.place import Place, open_place
-from gearshift.cli.bench.running import described, measurements, plain, planned, runner_for
+from gearshift.cli.bench.running import Answered, Ending, described, measurements, plain, planned, runner_for
+from gearshift.cli.bench.speculation import settings_of
+from gearshift.cli.bench.swap import measure_swaps
 from gearshift.cli.bench.view import render
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import ConfigError, GearshiftError, Problem
@@ -28,7 +33,7 @@ from gearshift.domain.units import format_duration
 class _Ran:
     """The experiments that are done, the one that was cut short last."""
 
-    results: list[ExperimentResult] = field(default_factory=list)
+    results: list[Answered] = field(default_factory=list)
     failure: GearshiftError | None = None
 
 
@@ -64,41 +69,106 @@ def _document(file: Path) -> Mapping[str, Any]:
 
 async def _measured(asked: Asked, document: Mapping[str, Any], progress: Progress, ran: _Ran) -> None:
     try:
-        async with open_place(asked, {}, progress) as place:
-            campaign = await _planned(asked, place, document)
-            await _steps(asked, place, campaign, document, progress, ran)
+        async with _Places(asked, progress) as places:
+            campaign = await _planned(asked, places, document)
+            await _steps(asked, places, campaign, document, progress, ran)
     except GearshiftError as error:
         ran.failure = error
     except asyncio.CancelledError:
         progress("stopping")
 
 
-async def _planned(asked: Asked, place: Place, document: Mapping[str, Any]) -> Campaign:
-    campaign = read_campaign(document, context=place.rig.target.context)
-    if asked.budget_s is not None:
-        campaign = replace(campaign, budget_s=asked.budget_s)
+class _Places:
+    """One place at a time, kept open while the next step wants the same."""
+
+    def __init__(self, asked: Asked, progress: Progress) -> None:
+        self._asked = asked
+        self._progress = progress
+        self._stack = AsyncExitStack()
+        self._open: tuple[Mapping[str, str], Place] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def at(self, step: Step) -> Place:
+        names = _names(self._asked, step)
+        if self._open is None or self._open[0] != names:
+            await self.close()
+            self._open = names, await self._stack.enter_async_context(open_place(self._asked, names, self._progress))
+        return self._open[1]
+
+    async def close(self) -> None:
+        """Give the lease back."""
+        self._open = None
+        await self._stack.aclose()
+
+
+def _names(asked: Asked, step: Step) -> Mapping[str, str]:
+    """A step's settings with what each means; bare numbers of drafts are looked up as the verb does."""
+    if all(step.names.values()):
+        return step.names
+    return settings_of(asked, tuple(f"{setting}={name}" if name else setting for setting, name in step.names.items()))
+
+
+async def _planned(asked: Asked, places: _Places, document: Mapping[str, Any]) -> Campaign:
+    """The campaign that fits. A server is asked for its context and its pace only where a step or a budget needs it."""
+    campaign = _budgeted(asked, read_campaign(document, context=None))
+    steps = [step for step in campaign.steps if step.plan.name != SWAP]
+    deciding = steps if campaign.budget_s is not None else [step for step in steps if step.plan.name == "ladder"]
+    if not deciding:
+        return campaign
+    rig = (await places.at(deciding[0])).rig
+    campaign = _budgeted(asked, read_campaign(document, context=rig.target.context))
     if campaign.budget_s is None:
         return campaign
-    campaign, fitted = fit_campaign(campaign, await place.rig.pace())
+    campaign, fitted = fit_campaign(campaign, await rig.pace())
     asked.session.output.say(f"planned: about {format_duration(sum(found.cost_s for found in fitted))}")
     for cell in (cell for found in fitted for cell in found.dropped):
         asked.session.output.say(f"left out, too long for the budget: {described(cell)}")
     return campaign
 
 
+def _budgeted(asked: Asked, campaign: Campaign) -> Campaign:
+    return campaign if asked.budget_s is None else replace(campaign, budget_s=asked.budget_s)
+
+
 async def _steps(
-    asked: Asked, place: Place, campaign: Campaign, document: Mapping[str, Any], progress: Progress, ran: _Ran
+    asked: Asked, places: _Places, campaign: Campaign, document: Mapping[str, Any], progress: Progress, ran: _Ran
 ) -> None:
     kept = measurements(asked)
-    number = kept.begin_campaign(campaign.name, started=time.time(), plan=dict(document)) if kept else None
-    runner = runner_for(asked, place, progress, campaign=number)
+    plan = plain(document)
+    number = kept.begin_campaign(campaign.name, started=time.time(), plan=plan) if kept else None
     for step in campaign.steps:
-        try:
-            ran.results.append(await runner.run(step.plan, step.conclude))
-        except BaseException:
-            if runner.done:
-                ran.results.append(runner.result(step.plan, step.conclude, interrupted=True))
-            raise
+        if step.plan.name == SWAP:
+            await places.close()  # a lease that is held would be in the way of every swap
+            await _swapped(asked, step, progress, ran, number)
+        else:
+            place = await places.at(step)
+            await _asked(step, runner_for(asked, place, progress, campaign=number), ran)
+
+
+async def _asked(step: Step, runner: Runner, ran: _Ran) -> None:
+    try:
+        ran.results.append(await step.run(runner))
+    except BaseException:
+        if runner.done:
+            ran.results.append(runner.result(step.plan, step.conclude, interrupted=True))
+        raise
+
+
+async def _swapped(asked: Asked, step: Step, progress: Progress, ran: _Ran, number: int | None) -> None:
+    ending = Ending()
+    asked = replace(asked, base=replace(asked.base, trials=step.trials))
+    try:
+        await measure_swaps(asked, tuple(step.names), progress, ending, campaign=number)
+    finally:
+        if ending.answer is not None:
+            ran.results.append(ending.answer)
 
 
 def _finish(asked: Asked, ran: _Ran, status: int) -> None:

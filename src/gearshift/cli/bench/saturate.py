@@ -12,7 +12,7 @@ from gearshift.bench.runner import Runner
 from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import Tokens
-from gearshift.cli.bench.running import Question, ask
+from gearshift.cli.bench.running import Question, ask, within_budget
 from gearshift.cli.durations import Duration
 
 
@@ -25,7 +25,7 @@ from gearshift.cli.durations import Duration
               help="From one rate to the next.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Rates at most.")
 @click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
-@measuring(count=requests(20), trials=1, budgeted=False)
+@measuring(count=requests(20), trials=1)
 def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: float, steps: int, depth: int) -> None:
     """How much traffic does it take within limits of latency?
 
@@ -35,8 +35,8 @@ def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: 
     goal = saturate.Goal(ttft, tpot)
 
     async def run(place: Place, runner: Runner) -> ExperimentResult:
-        del place
         base = replace(asked.base, depth=depth)
-        return await saturate.run(runner, base, goal, first_rate=rate, factor=factor, most=steps)
+        plan = saturate.plan(base, first_rate=rate, factor=factor, most=steps)
+        return await saturate.run(runner, await within_budget(asked, place, plan), goal)
 
     ask(asked, Question("saturate", run, lambda cells: saturate.conclude(cells, goal)))

@@ -54,23 +54,32 @@ def command(asked: Asked, variants: tuple[str, ...]) -> None:
 
 async def _measured(asked: Asked, variants: Sequence[str], progress: Progress, ending: Ending) -> None:
     try:
-        async with BenchAdmin(asked.session.admin.target) as admin:
-            rows = await admin.get("/variants")
-            names = [pick(rows, name) for name in variants] or [str(row["variant"]) for row in rows]
-            await _pairs(asked, admin, names, progress, ending)
+        await measure_swaps(asked, variants, progress, ending)
     except GearshiftError as error:
         ending.failure = error
     except asyncio.CancelledError:
         progress("stopping")
 
 
-async def _pairs(asked: Asked, admin: BenchAdmin, names: Sequence[str], progress: Progress, ending: Ending) -> None:
+async def measure_swaps(
+    asked: Asked, variants: Sequence[str], progress: Progress, ending: Ending, *, campaign: int | None = None
+) -> None:
+    """Every ordered pair of ``variants``, else of all; ``ending`` gets what is whole. Raises GearshiftError."""
+    async with BenchAdmin(asked.session.admin.target) as admin:
+        rows = await admin.get("/variants")
+        names = [pick(rows, name) for name in variants] or [str(row["variant"]) for row in rows]
+        await _pairs(asked, admin, names, progress, ending, campaign)
+
+
+async def _pairs(
+    asked: Asked, admin: BenchAdmin, names: Sequence[str], progress: Progress, ending: Ending, campaign: int | None
+) -> None:
     status = await admin.get("/status")
     url = asked.session.admin.target.url or str(status["listen"])
     target = Target(url, ", ".join(names), provenance={"gearshift": str(status["version"])})
     ordered = _ordered(names)
     found = Swaps(target)
-    kept = _Kept(asked, target)
+    kept = _Kept(asked, target, campaign)
     try:
         async with Client(url, key=asked.key) as client:
             for number, (origin, goal) in enumerate(ordered):
@@ -94,11 +103,11 @@ def _ordered(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
 class _Kept:
     """The experiment on record, where results are kept."""
 
-    def __init__(self, asked: Asked, target: Target) -> None:
+    def __init__(self, asked: Asked, target: Target, campaign: int | None) -> None:
         self._measurements = measurements(asked)
         record = ExperimentRecord(
             name="swap", started=time.time(), target=target.to_json(), plan={}, model=target.model,
-            tool_version=__version__,
+            tool_version=__version__, campaign=campaign,
         )  # fmt: skip
         self._number = self._measurements.begin_experiment(record) if self._measurements else 0
 
