@@ -1,16 +1,18 @@
-"""Our own log: one line an event on stderr, readable on a terminal, JSON elsewhere."""
+"""Our own log: one line an event on stderr, readable on a terminal, JSON elsewhere; fit to be shown to others."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from typing import Any
 
 import structlog
 
 from gearshift.app.outlet import Outlet
+from gearshift.report.redaction import redacted, redacted_text
 
 
 @contextmanager
@@ -33,14 +35,29 @@ def _configure(outlet: Outlet, *, verbose: bool) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S" if terminal else "iso", utc=not terminal),
             structlog.processors.format_exc_info,
+            _private,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(outlet),  # type: ignore[arg-type] # it only writes and flushes
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=logging.WARNING, stream=outlet, format="%(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(outlet)
+    handler.setFormatter(_PrivateFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("uvicorn.error").addFilter(_is_news)
+
+
+def _private(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Without keys and home folders: an engine's error line may hold either."""
+    return {name: redacted(value) for name, value in event.items()}
+
+
+class _PrivateFormatter(logging.Formatter):
+    """The same for libraries' lines, tracebacks included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted_text(super().format(record))
 
 
 def _console() -> structlog.dev.ConsoleRenderer:

@@ -24,7 +24,6 @@ def main(argv: Sequence[str]) -> None:
     if options.rename:
         process.rename(options.rename)
     process.prepare_signals(options)
-    state.block = process.hold_memory(options)
     threading.Thread(target=_listen, args=(options, state), daemon=True).start()
     threading.Thread(target=_load, args=(options, state), daemon=True).start()
     if options.busy:

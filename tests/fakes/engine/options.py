@@ -30,7 +30,6 @@ class Options(argparse.Namespace):
     grandchild_double_fork: bool
     rename: str | None
     environment_wipe: bool
-    memory_bytes: int
     busy: bool
     die_mid_stream: int | None
     break_mid_stream: int | None
@@ -104,4 +103,3 @@ def _processes(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--rename", metavar="NAME", help="overwrite argv and comm")
     group.add_argument("--environment-wipe", action="store_true", help="run with an empty environment")
     group.add_argument("--busy", action="store_true", help="use CPU time without end, a third of a core")
-    group.add_argument("--memory-bytes", type=int, default=0, help="hold so much resident memory")

@@ -61,13 +61,6 @@ def rename(name: str) -> None:
     ctypes.memmove(start, raw, min(len(raw), end - start - 1))
 
 
-def hold_memory(options: Options) -> bytearray:
-    """Resident memory: every page is written to."""
-    block = bytearray(options.memory_bytes)
-    block[::4096] = b"\x01" * len(range(0, len(block), 4096))
-    return block
-
-
 def serve_until_told(options: Options) -> None:
     """Block the main thread until SIGTERM or SIGINT, then leave as the script says."""
     if options.ignore_sigterm:

@@ -21,7 +21,6 @@ class State:
         self.sleeping = False
         self.wake_failed = False
         self.grandchild: int | None = None
-        self.block = bytearray()  # held for its resident size only
         self.counts = {
             "started": 0,
             "finished": 0,
