@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -68,6 +69,41 @@ def test_per_layer_heads_and_a_pattern_of_flags() -> None:
 def test_a_window_without_a_pattern_takes_the_sources_period() -> None:
     facts = read("04")
     assert (cache_bytes(facts, "full"), cache_bytes(facts, "sliding")) == (81_920, 425_984)
+
+
+_TABLE = re.compile(r"^\s+\d+: (\[?\w+\]?)\s+\|\s+(\d+) \| (\S+) = (.*)$", re.MULTILINE)
+
+
+def test_a_mixture_with_cut_arrays_as_the_dump_tool_tables_it() -> None:
+    (path,) = SAMPLES.glob("07-*.txt")
+    rows = {key: (kind, int(count), text) for kind, count, key, text in _TABLE.findall(path.read_text())}
+    metadata: dict[str, GgufValue] = {
+        key: text.strip("'") if kind == "STRING" else float(text) if kind == "FLOAT32" else int(text)
+        for key, (kind, _, text) in rows.items()
+        if kind in {"STRING", "FLOAT32", "UINT32", "UINT64"}
+    }
+    heads, flags = (8, 8, 8, 8, 8, 2) * 5, (*(True,) * 5, False) * 5
+    metadata |= {"gemma4.attention.head_count_kv": heads, "gemma4.attention.sliding_window_pattern": flags}
+    lengths = {key: count for key, (kind, count, _) in rows.items() if kind.startswith("[")}
+    facts = gguf_facts([GgufHeader(3, metadata, lengths, (), 0)], name=path.name)
+    assert (facts.count("full"), facts.count("sliding"), facts.vocab) == (5, 25, 262_144)
+    assert (cache_bytes(facts, "full"), cache_bytes(facts, "sliding")) == (5 * 4096, 25 * 8192)
+    assert facts.experts is not None
+    assert (facts.experts.count, facts.experts.used, facts.experts.ffn) == (128, 8, 704)
+
+
+def test_the_dump_tool_s_json_has_the_same_scalars() -> None:
+    (table,), (document,) = SAMPLES.glob("07-*.txt"), SAMPLES.glob("08-*.json")
+    scalars = {
+        key: row["value"]
+        for key, row in json.loads(document.read_text())["metadata"].items()
+        if row["type"] in {"UINT32", "UINT64"}
+    }
+    tabled = {
+        key: int(text) for kind, _, key, text in _TABLE.findall(table.read_text()) if kind in {"UINT32", "UINT64"}
+    }
+    assert tabled == scalars
+    assert len(scalars) > 20
 
 
 def test_excerpts_give_their_cache_too() -> None:

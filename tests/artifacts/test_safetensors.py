@@ -120,6 +120,21 @@ def test_an_index_that_maps_to_a_deleted_file_names_file_and_tensors(tmp_path: P
     assert (facts.mtp.complete, facts.mtp.missing) == (False, tuple(sorted(drafts)))
 
 
+def test_r1_16_all_fifteen_tensors_of_a_grafted_draft_head_are_missed(tmp_path: Path) -> None:
+    top = ("fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+    attention = (f"self_attn.{part}" for part in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm"))
+    feed_forward = (f"mlp.{part}_proj" for part in ("gate", "up", "down"))
+    layer = ("input_layernorm", "post_attention_layernorm", *feed_forward, *attention)
+    drafts = [*(f"mtp.{name}.weight" for name in top), *(f"mtp.layers.0.{name}.weight" for name in layer)]
+    held = {name: shape for name, shape in TENSORS.items() if not name.startswith("mtp.")}
+    model_folder(tmp_path, held)
+    weight_map = dict.fromkeys(held, "model.safetensors") | dict.fromkeys(drafts, "model-mtp-grafted.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    mtp = read_model(tmp_path).mtp
+    assert mtp is not None
+    assert (mtp.complete, len(mtp.missing)) == (False, 15)
+
+
 def test_a_folder_without_weights_still_says_its_layers(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     facts = read_model(tmp_path)
