@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from gearshift.artifacts.hashes import Promise
-from gearshift.cli.bench.provenance import weights_of
+from gearshift.cli.bench.provenance import template_of, weights_of
 
 
 def sha(data: bytes) -> str:
@@ -43,3 +43,15 @@ def test_a_file_too_large_to_read_has_no_hash_but_its_size(tmp_path: Path) -> No
         file.truncate(3 * 2**30)  # sparse
     (found,) = weights_of(["engine", str(gguf)], {})
     assert (found["bytes"], found["sha256"]) == (3 * 2**30, None)
+
+
+def test_the_template_in_use_is_the_one_that_is_named_else_the_models_own(tmp_path: Path) -> None:
+    folder, own = tmp_path / "hf", tmp_path / "mine.jinja"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    own.write_text("{{ mine }}")
+    argv = ["vllm", "serve", str(folder)]
+    assert template_of(argv) == sha(b"{{ messages }}")
+    assert template_of([*argv, "--chat-template", str(own)]) == sha(b"{{ mine }}")
+    assert template_of(["vllm", "serve", "org/name"]) is None

@@ -120,6 +120,18 @@ def test_swaps_have_every_pair_with_its_phases(gearshift: Gearshift, admin: Meas
     assert admin.taken == []
 
 
+def test_swaps_wait_for_others_requests_and_then_refuse_to_measure_beside_them(
+    gearshift: Gearshift, admin: MeasuredAdmin
+) -> None:
+    admin.rows["m:a"] = replace(admin.rows["m:a"], in_flight=1)
+    refused = gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json")
+    assert refused.exit_code == 1
+    assert "others' requests are served by m:a" in refused.stderr
+    assert admin.past == []
+    beside = document(gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--beside-traffic", "--json"))
+    assert len(beside["cells"]) == 2
+
+
 def test_one_variant_cannot_be_swapped_with_itself(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
     done = gearshift("bench", "swap", "m:a")
     assert admin.taken == []

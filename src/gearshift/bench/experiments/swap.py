@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Protocol
@@ -68,9 +68,12 @@ class SwapCell:
         return tuple(found)
 
     def to_json(self) -> dict[str, object]:
-        """Keys like those of other cells, and the phases."""
+        """The keys of every cell, null where a swap has nothing of the kind, and the phases."""
         figures = {name: _json(self.phase(name)) for name in PHASES}
         return {
+            **_NOT_MEASURED,
+            "concurrency": 1,
+            "ttft_s": _json(self.first_token_s),
             "setting": f"{self.origin} > {self.goal}",
             "from": self.origin,
             "to": self.goal,
@@ -83,6 +86,12 @@ class SwapCell:
         }
 
 
+_NOT_MEASURED: Mapping[str, object] = {
+    **dict.fromkeys(("depth", "tpot_s", "decode_tok_s", "prefill_tok_s", "output_tok_s", "acceptance")),
+    **dict.fromkeys(("tokens_per_step", "cache_hit_share", "kv_use", "needle")),
+    "tokens": {"usage": None, "client": None, "server": None},
+    "client": {"loop_lag_s": None, "cpu": None},
+}
 PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s", "total_s")
 
 

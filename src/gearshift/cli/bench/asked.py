@@ -52,6 +52,7 @@ Option = Callable[[Any], Any]
 Verb = Callable[..., None]
 
 KEY = click.option("--key-env", metavar="VARIABLE", help="The environment variable that holds the server's key.")
+BESIDE = click.option("--beside-traffic", is_flag=True, help="Measure even while others' requests are served.")
 WHERE: Sequence[Option] = (
     click.option("--url", metavar="URL", help="Any OpenAI-compatible server, with or without /v1."),
     click.option("--model", metavar="NAME", help="The model or variant; may be left out where there is one."),

@@ -6,6 +6,7 @@ import asyncio
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import gearshift
 from gearshift.advice.ledger import ledger_document, read_log
 from gearshift.advice.recipe import LOCK_FILE, Recipe, read_lock
 from gearshift.artifacts.hashes import Promise, sha256_of
+from gearshift.artifacts.templates import model_template, read_template
 from gearshift.cli.bench.admin import BenchAdmin
 from gearshift.cli.session import Session
 from gearshift.domain.device import CPU_DEVICE
@@ -24,6 +26,7 @@ from gearshift.report.redaction import redacted
 _HASHED_BYTES = 2 * GIB
 _WEIGHTS = {".gguf", ".safetensors"}
 _ENV_PREFIXES = ("CUDA_", "GGML_", "HF_", "LLAMA_", "NCCL_", "OMP_", "PYTORCH_", "TORCH_", "VLLM_")
+_TEMPLATE_FLAGS = {"--chat-template", "--chat-template-file"}
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 _BUFFERS = ("weights_bytes", "kv_pool_bytes", "state_bytes", "compute_bytes", "graph_bytes")
 
@@ -43,7 +46,7 @@ async def provenance_of(session: Session, admin: BenchAdmin, row: Mapping[str, A
         "argv": argv or None,
         "env": dict(_env(pid)) if pid else None,
         "weights": await asyncio.to_thread(weights_of, argv, _pinned(recipe)) if argv else None,
-        "template_sha256": recipe.template.sha256 if recipe and recipe.template else None,
+        "template_sha256": await asyncio.to_thread(template_of, argv) if argv else None,
         "hardware": await asyncio.to_thread(_hardware, session.env) if local else None,
         "memory": await _memory(admin, row),
     }
@@ -81,6 +84,17 @@ def weights_of(argv: Sequence[str], pinned: Mapping[str, Promise]) -> list[dict[
     """
     files = [file for word in argv[1:] for file in _weight_files(Path(word))]
     return [_weighed(file, pinned.get(file.name)) for file in dict.fromkeys(files)]
+
+
+def template_of(argv: Sequence[str]) -> str | None:
+    """The hash of the chat template in use: of the file that the command line names, else of the model's own."""
+    named = [value for flag, value in pairwise(argv) if flag in _TEMPLATE_FLAGS and Path(value).is_file()]
+    models = [path for path in map(Path, argv[1:]) if path.suffix == ".gguf" or (path / "config.json").is_file()]
+    try:
+        template = read_template(Path(named[-1])) if named else next(filter(None, map(model_template, models)), None)
+    except GearshiftError:
+        return None
+    return template.sha256 if template else None
 
 
 def _weight_files(path: Path) -> list[Path]:

@@ -14,13 +14,15 @@ from gearshift.bench.client import Client
 from gearshift.bench.experiments import swap
 from gearshift.bench.target import Target
 from gearshift.cli.bench.admin import BenchAdmin, pick
-from gearshift.cli.bench.asked import KEPT, KEY, Asked, asks, repeats
+from gearshift.cli.bench.asked import BESIDE, KEPT, KEY, Asked, asks, repeats
 from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.running import Ending, finish, measurements
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
 from gearshift.store import ExperimentRecord
 from gearshift.store.measurements import State
+
+_IDLE_S, _POLL_S = 2.0, 0.1
 
 
 @dataclass(slots=True)
@@ -38,13 +40,13 @@ class Swaps:
 
 @click.command("swap")
 @click.argument("variants", nargs=-1, metavar="[A B ...]")
-@asks(KEY, repeats(3), *KEPT)
+@asks(KEY, BESIDE, repeats(3), *KEPT)
 def command(asked: Asked, variants: tuple[str, ...]) -> None:
     """How long does each swap take, and what with?
 
     Every ordered pair of the named variants, else of all: the first is made resident, then one request to the second
-    causes the swap. The time to its first token is the client's; the phases are the server's own. Others' requests go
-    on meanwhile and take part in the swapping.
+    causes the swap. The time to its first token is the client's; the phases are the server's own. It does not begin a
+    pair while others' requests are served: no lease could keep them out of a swap.
     """
     ending = Ending()
     with asked.session.output.progress() as progress:
@@ -83,6 +85,8 @@ async def _pairs(
     try:
         async with Client(url, key=asked.key) as client:
             for number, (origin, goal) in enumerate(ordered):
+                if not asked.beside_traffic:
+                    await _alone(admin)
                 progress(f"swap {number + 1}/{len(ordered)}: {origin} to {goal}", number / len(ordered))
                 cell = await swap.measure(client, admin, origin, goal, trials=asked.base.trials)
                 found.cells.append(cell)
@@ -91,6 +95,16 @@ async def _pairs(
     finally:
         ending.answer = found if found.cells else None
         kept.end(found)
+
+
+async def _alone(admin: BenchAdmin) -> None:
+    """Raises GearshiftError where somebody's requests are served; our own last one may take a moment to be counted."""
+    until = time.monotonic() + _IDLE_S
+    while busy := [str(row["variant"]) for row in await admin.get("/variants") if row["in_flight"] or row["queued"]]:
+        if time.monotonic() > until:
+            msg = f"others' requests are served by {', '.join(busy)}"
+            raise GearshiftError(msg, hint="wait until they are done, or measure with --beside-traffic")
+        await asyncio.sleep(_POLL_S)
 
 
 def _ordered(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
