@@ -34,6 +34,19 @@ async def test_an_idle_variant_is_unloaded_after_its_time_and_says_when(gearshif
     await server.until_state("m:a", "stopped")
 
 
+async def test_measured_bytes_are_what_the_processes_hold_and_planned_ones_keep_their_place(gearshift: Start) -> None:
+    """On a CPU, where an engine grows into its plan: little is measured, and still the two do not fit together."""
+    server = await gearshift({"a": fake(memory="10GiB"), "b": fake(memory="10GiB")})
+    for variant in ("m:a", "m:b", "m:a", "m:b"):
+        await server.chat(variant)
+    async with asyncio.timeout(5):
+        while (row := await server.row("m:b"))["measured_bytes"] is None:
+            await asyncio.sleep(0.01)
+    assert 0 < row["measured_bytes"] < 2**30
+    assert row["planned_bytes"] == 10 * 2**30
+    assert (await server.row("m:a"))["state"] == "stopped"
+
+
 async def test_sampling_defaults_and_filters_reach_the_engine_and_the_clients_own_values_stay(gearshift: Start) -> None:
     variant = fake(config={"filters": {"drop": ["user"], "force": {"cache_prompt": True}}})
     model = {"aliases": ["em"], "sampling": {"temperature": 0.6, "top_k": 20}, "variants": {"a": variant}}

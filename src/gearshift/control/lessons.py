@@ -34,6 +34,16 @@ class Lessons:
         """What its last start was seen to hold; None = not measured."""
         return self._measured.get(variant)
 
+    def claimed(self, variant: str) -> Mapping[str, int] | None:
+        """What has to be kept free for it: what was measured, on a CPU no less than planned; None = not measured.
+
+        A CPU engine touches its KV buffer as it fills: what it holds when ready is less than what it will need.
+        """
+        held, plan = self._measured.get(variant), self.preparation.plan(variant)
+        if held is None or CPU_DEVICE not in held or plan is None or plan.bytes_by_device is None:
+            return held
+        return {**held, CPU_DEVICE: max(held[CPU_DEVICE], plan.bytes_by_device.get(CPU_DEVICE, 0))}
+
     def forget(self, variant: str) -> None:
         """What another launch held says nothing of the next one."""
         self._measured.pop(variant, None)
@@ -41,7 +51,7 @@ class Lessons:
     async def learn(self, variant: Variant, resident: Resident) -> None:
         """Measure a ready engine, pass on what it warned of, and compare it with its plan."""
         try:
-            held = await self.held(variant.id, resident)
+            held = await self.held(resident)
         except GearshiftError as error:
             log.warning("memory not measured", variant=variant.id, cause=error.message)
             return
@@ -50,22 +60,17 @@ class Lessons:
         self._pass_on_notices(variant.id, resident)
         await self._compare(variant, resident, held)
 
-    async def held(self, variant: str, resident: Resident) -> dict[str, int]:
+    async def held(self, resident: Resident) -> dict[str, int]:
         """Bytes its processes hold, by device; a device that does not tell is left out. Raises GearshiftError."""
         devices = resident.spec.devices if resident.spec else ()
         pids = resident.child.pids if resident.child else ()
         readings = await asyncio.to_thread(self.memory.read, devices, pids)
         # A driver that lists none of our processes (another pid namespace, WSL) says nothing: unknown is not zero.
-        held = {
+        return {
             device: sum(count for pid, count in reading.by_pid.items() if pid in pids)
             for device, reading in readings.items()
             if not reading.by_pid.keys().isdisjoint(pids)
         }
-        plan = self.preparation.plan(variant)
-        if CPU_DEVICE in held and plan and plan.bytes_by_device:
-            # A CPU engine touches its KV buffer as it fills: what it holds when ready is less than what it will need.
-            held[CPU_DEVICE] = max(held[CPU_DEVICE], plan.bytes_by_device.get(CPU_DEVICE, 0))
-        return held
 
     def _pass_on_notices(self, variant: str, resident: Resident) -> None:
         for notice in resident.child.report.notices if resident.child else ():

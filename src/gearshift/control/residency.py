@@ -108,7 +108,7 @@ class Residency:
             self._load_failed(variant, stopped, loading, Failure(f"Gearshift failed while loading it: {error!r}"))
             return
         loading.ended = time.monotonic()
-        self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.means.lessons.measured(variant)))
+        self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.means.lessons.claimed(variant)))
         self._record(variant, stopped, loading.began, loaded)
         self._own(self.means.lessons.learn(self._variants[variant], resident), f"learn from {variant}")
         await self._watch(variant, resident)
@@ -151,7 +151,7 @@ class Residency:
         resident = self.residents[variant]
         try:
             await resident.sleep()
-            held = await self.means.lessons.held(variant, resident)
+            held = await self.means.lessons.held(resident)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it is stopped instead
             log.warning("would not sleep", variant=variant, cause=str(error))
             await self._stop(variant)
