@@ -284,6 +284,12 @@ def test_an_earlier_log_settles_a_layout_no_formula_covers() -> None:
     assert (kv.block_size, kv.bytes_per_block, kv.blocks) == (512, 1_000_000, 100)
 
 
+def test_a_context_beyond_the_trained_one_is_noted() -> None:
+    beyond, within = (plan(request("0.32.0", context=length), qwen27b()).notes for length in (WINDOW + 1, WINDOW))
+    assert any("more than the trained 262,144 tokens" in note for note in beyond)
+    assert not any("trained" in note for note in within)
+
+
 def test_full_layers_of_different_shapes_share_one_group_of_whole_pages() -> None:
     facts = replace(qwen06b(), layers=(Layer("full", 8, 128, 128), Layer("full", 2, 128, 128)) * 3)
     found = layout(request("0.32.0", kv=None, context=4096), facts)

@@ -12,6 +12,7 @@ from gearshift.planner.llamacpp_ledger import card_ledgers, cpu_ledger, host_lin
 from gearshift.planner.llamacpp_start import LlamaStart, resolve
 from gearshift.planner.request import PlanRequest
 
+_PADDING = 256  # cells: a cache is a multiple of it
 _UNMODELLED_STATE = frozenset({"falcon-h1", "deepseek4", "minimax-01"})
 
 
@@ -31,7 +32,7 @@ def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
         host=() if on_cpu else host_lines(start),
         kv_bytes=sum(start.sizes.kv) + sum(start.sizes.draft_kv) + sum(start.sizes.state),
         context=start.cells.per_stream,
-        notes=_notes(request, facts),
+        notes=_notes(start),
         complete=complete,
     )
 
@@ -70,10 +71,14 @@ def _has_unmodelled_state(facts: ModelFacts) -> bool:
     return facts.family in _UNMODELLED_STATE or (facts.count("recurrent") > 0 and facts.recurrent is None)
 
 
-def _notes(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
+def _notes(start: LlamaStart) -> tuple[str, ...]:
+    request, facts, cells = start.request, start.facts, start.cells.per_stream
+    trained = facts.context_train or cells
     grows = request.built_in_draft and facts.hybrid
     partial = request.gpu_layers is not None and request.gpu_layers <= len(facts.layers)
     found = {
+        f"a request ends at the trained length of {trained:,} tokens, in a cache of {cells:,}": cells - trained
+        >= _PADDING,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
         "context checkpoints grow with the context in host memory: see -ctxcp and -cram": grows,
         "layers stay on the host: expect a fraction of the speed": partial and request.device_kind == "cuda",

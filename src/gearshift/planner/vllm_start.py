@@ -106,6 +106,8 @@ def notes(start: VllmStart) -> tuple[str, ...]:
 def _file_notes(start: VllmStart) -> Iterator[str]:
     if start.facts.format == "gguf" and not start.rules.loads_gguf:
         yield "vLLM loads GGUF files up to 0.23 only, later ones with a plugin"
+    if (start.facts.context_train or start.context) < start.context:
+        yield f"vLLM takes more than the trained {start.facts.context_train:,} tokens only where positions are scaled"
     mtp = start.facts.mtp
     if start.request.built_in_draft and mtp is not None and mtp.complete is False:
         lost = ", ".join(mtp.missing[:3])
