@@ -21,6 +21,7 @@ from gearshift.domain.units import GIB, MIB
 from gearshift.store import CellRecord, ExperimentRecord, open_store
 
 Gearshift = Callable[..., Result]
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FLAGS = ("plan", "--engine", "vllm", "--engine-version", "0.27.1", "--kv-dtype", "fp8", "--max-num-seqs", "1")
 CONFIG = """\
 models:
@@ -197,6 +198,20 @@ def test_the_published_pools_hold_what_was_published(
     kv = plan_hybrid(gearshift, tmp_path, *more)["kv"]
     printed = (kv["tokens"], round(kv["concurrency"], 2), kv["min_bytes"], kv["recommended_bytes"])
     assert printed == figures
+
+
+@pytest.mark.parametrize(
+    ("variant", "tokens", "concurrency"), [("nvfp4", 268_170, 1.02), ("mtp-1", 263_641, 1.01), ("mtp-3", 263_608, 1.01)]
+)
+def test_the_example_of_one_5090_is_planned_as_its_author_measured_it(
+    gearshift: Gearshift, tmp_path: Path, variant: str, tokens: int, concurrency: float
+) -> None:
+    folder = tmp_path / "models/qwen3.8-27b-nvfp4-modelopt"
+    folder.mkdir(parents=True)
+    write_config(folder, HYBRID)
+    ask = ("plan", f"qwen3.8-27b:{variant}", "-c", str(EXAMPLES / "r1-one-5090.yaml"), "--gpu", "RTX 5090", "--json")
+    kv = document(gearshift(*ask, env={"HOME": str(tmp_path)}))["kv"]
+    assert (kv["tokens"], round(kv["concurrency"], 2), kv["exact"]) == (tokens, concurrency, True)
 
 
 def test_two_cards_halve_the_pool_of_each(gearshift: Gearshift, tmp_path: Path) -> None:
