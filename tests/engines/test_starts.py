@@ -27,6 +27,8 @@ LLAMACPP = """\
         ("(EngineCore pid=7) INFO 11-29 23:08:33 [core.py:1] x", "vllm"),
         ("(Worker_TP0 pid=7) INFO 11-29 23:08:33 [core.py:1] x", "vllm"),
         ("api_server.py: error: unrecognized arguments: --swap-space", "vllm"),
+        ("vllm: error: unrecognized arguments: --swap-space", "vllm"),
+        ("pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig", "vllm"),
         ("llama_kv_cache:    Vulkan0 KV buffer size =   512.00 MiB", "llama.cpp"),
         ("error: invalid argument: --no-mmap", "llama.cpp"),
         ("2026-05-14 22:14:13.294 | srv    load_model: loading model 'x'", "llama.cpp"),

@@ -11,7 +11,10 @@ from gearshift.domain.startup import LogFold, StartReport
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.launch import log_fold
 
-_VLLM = re.compile(r"\((?:APIServer|EngineCore\w*|(?:Vllm)?Worker[\w-]*) pid=\d+\)|vllm[./ ]|api_server\.py: error")
+_VLLM = re.compile(
+    r"\((?:APIServer|EngineCore\w*|(?:Vllm)?Worker[\w-]*) pid=\d+\)|vllm[./ :]|api_server\.py: error"
+    r"|validation errors? for \w+Config\b|error: unrecognized arguments: "  # pydantic and argparse: excerpts have no more
+)
 _LLAMACPP = re.compile(
     r"\b(?:llama_\w+|load_tensors|sched_reserve|ggml_\w+|common_\w+|srv +\w+|gguf_init_\w+): ?|llama-server"
 )
