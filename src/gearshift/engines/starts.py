@@ -13,7 +13,7 @@ from gearshift.engines.launch import log_fold
 
 _VLLM = re.compile(
     r"\((?:APIServer|EngineCore\w*|(?:Vllm)?Worker[\w-]*) pid=\d+\)|vllm[./ :]|api_server\.py: error"
-    r"|validation errors? for \w+Config\b|error: unrecognized arguments: "  # pydantic and argparse: excerpts have no more
+    r"|validation errors? for \w+Config\b|error: unrecognized arguments: "  # excerpts have no more
 )
 _LLAMACPP = re.compile(
     r"\b(?:llama_\w+|load_tensors|sched_reserve|ggml_\w+|common_\w+|srv +\w+|gguf_init_\w+): ?|llama-server"
