@@ -10,6 +10,7 @@ from gearshift.bench.engine_view import engine_view
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample
 from gearshift.bench.soundness import checks
+from gearshift.bench.tail import tail
 from gearshift.bench.trial import Trial
 from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, token_counts
 from gearshift.stats.estimate import Estimate, estimate, estimate_trials
@@ -77,12 +78,23 @@ class CellResult:
     def tokens_per_step(self) -> float | None:
         """Generated tokens over a stream's decode steps, drafted or not; None where the server has no counters.
 
-        Each step gives its own token and the accepted ones, so steps = generated - accepted.
+        Each step gives its own token and the accepted ones, so steps = generated - accepted. An answer's last step may
+        accept more than the answer takes, which would put it above the mean length of drafted steps: no more than that.
         """
         counted = [trial.counted.counters for trial in self.trials if trial.counted is not None]
         generated = sum(counters.generated_tokens or 0 for counters in counted)
         accepted = sum(counters.accepted_tokens or 0 for counters in counted)
-        return generated / (generated - accepted) if generated > accepted else None
+        if generated <= accepted:
+            return None
+        found = generated / (generated - accepted)
+        return min(found, self.acceptance.mean_length) if self.acceptance else found
+
+    @property
+    def preemptions(self) -> float | None:
+        """Of all trials; None where the engine has no such counter."""
+        counts = [trial.counted.counters.preemptions for trial in self.trials if trial.counted is not None]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
 
     @property
     def energy_j_per_token(self) -> float | None:
@@ -123,6 +135,8 @@ class CellResult:
             "needle": {"asked": self.needle.asked, "found": self.needle.found} if self.needle else None,
             "tokens": {"usage": usage, "client": ids if ids is not None else self._chunks(), "server": server},
             "chunks": self._chunks(),
+            "tail": tail([sample for trial in self.trials for sample in trial.good]),
+            "preemptions": self.preemptions,
             "engine": engine_view(self.trials).to_json(),
             "client": self._client(),
             "gpus": [asdict(gpu) for trial in self.trials[-1:] for gpu in trial.gpus] or None,

@@ -11,7 +11,7 @@ from gearshift.report.caveats import caveats
 from gearshift.report.charts import acceptance, ceiling, depth, load, memory, speculation, swaps
 from gearshift.report.documents import OURS, Experiment
 from gearshift.report.reproduction import recipe
-from gearshift.report.tables import cell_table
+from gearshift.report.tables import cell_table, tail_table
 from gearshift.report.words import LABELS
 
 _TITLES = {
@@ -119,6 +119,8 @@ def _question(kind: str, experiments: Sequence[Experiment]) -> Section:
         if len(asked) > 1 or experiment.tool != OURS:
             blocks.append(Text(f"{named}:"))
         blocks.append(cell_table(experiment))
+        if (slow := tail_table(experiment)) is not None:
+            blocks += [Text("Its slow requests, all repeats together:"), slow]
     return Section(_TITLES.get(kind, kind), tuple(blocks))
 
 

@@ -28,7 +28,6 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: frozenset[int] = frozenset()
-    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class Cell:
     tokens_per_step: float | None = None
     cache_hit_share: float | None = None
     needle: tuple[int, int] | None = None  # found, asked
+    tail: Json = field(default_factory=dict)  # p90, p99 and the worst of its requests, by figure
+    preemptions: float | None = None
     engine: Json = field(default_factory=dict)  # its own means and ours over the same requests
 
     def figure(self, name: str) -> Value | None:
@@ -183,6 +185,8 @@ def _cell(cell: Json) -> Cell:
         tokens_per_step=cell.get("tokens_per_step"),
         cache_hit_share=cell.get("cache_hit_share"),
         needle=(needle["found"], needle["asked"]) if needle else None,
+        tail=cell.get("tail") or {},
+        preemptions=cell.get("preemptions"),
         engine=cell.get("engine") or {},
     )
 

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 
 from gearshift.report.blocks import Table
 from gearshift.report.documents import Cell, Experiment
-from gearshift.report.words import LABELS, NONE, figure, positions, share, tokens
+from gearshift.report.words import LABELS, NONE, figure, number, place, positions, share, tokens
 
 PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
 _SERVING = ("ttft_s", "tpot_s", "chunk_gap_s", "decode_tok_s", "prefill_tok_s", "output_tok_s", "e2e_s")
+_LOADED = {"concurrency", "saturate"}
+_TAILS = (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("chunk_gap_s", "chunk gap"))
+_LEVELS = ("p90", "p99", "max")
 Column = tuple[str, Callable[[Cell], str]]
 
 
@@ -18,6 +21,28 @@ def cell_table(experiment: Experiment) -> Table:
     columns = _swap_columns() if experiment.kind == "swap" else _serving_columns(experiment)
     rows = [tuple(read(cell) for _, read in columns) for cell in experiment.cells]
     return without_empty(tuple(name for name, _ in columns), rows)
+
+
+def tail_table(experiment: Experiment) -> Table | None:
+    """The slow requests of cells under load, which a median hides; None where the data has none."""
+    cells = [cell for cell in experiment.cells if cell.tail]
+    if experiment.kind not in _LOADED or not cells:
+        return None
+    columns = ["cell", *(f"{label} {level}" for _, label in _TAILS for level in _LEVELS), "preemptions"]
+    rows = [
+        (
+            place(cell),
+            *(_of_tail(cell, name, level) for name, _ in _TAILS for level in _LEVELS),
+            NONE if cell.preemptions is None else f"{cell.preemptions:g}",
+        )
+        for cell in cells
+    ]
+    return without_empty(tuple(columns), rows)
+
+
+def _of_tail(cell: Cell, name: str, level: str) -> str:
+    value = (cell.tail.get(name) or {}).get(level)
+    return NONE if value is None else number(value, name)
 
 
 def without_empty(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -13,6 +13,7 @@ from gearshift.domain.units import format_duration
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
 _PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
+_TAILS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "chunk_gap_s": "chunk gap"}
 _COLUMNS: Mapping[str, str] = {
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
@@ -27,7 +28,8 @@ def render(document: Json) -> str:
     cells = document["cells"]
     kind = document["experiment"]
     lines = [_head(document), "", _swap_table(cells) if kind == "swap" else _cell_table(cells, kind)]
-    for section in (_engine(cells), _flags(cells), _verdict(document), document.get("advice", ())):
+    loaded = cells if kind in {"concurrency", "saturate"} else ()
+    for section in (_tails(loaded), _engine(cells), _flags(cells), _verdict(document), document.get("advice", ())):
         if found := list(section):
             lines += ["", *found]
     return "\n".join(lines)
@@ -95,6 +97,21 @@ def _one(value: float, name: str) -> str:
     if name.endswith("_tok_s"):
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - four digits need no point
     return f"{value * 1000:.3g} ms" if value < 1 else format_duration(value)
+
+
+def _tails(cells: Sequence[Json]) -> Iterator[str]:
+    """Each cell's slow requests: what a median hides."""
+    for cell in cells:
+        found = [_tail(name, of) for name, of in (cell.get("tail") or {}).items() if of]
+        if found:
+            where = cell.get("setting") or f"{cell['concurrency']} stream{'s' if cell['concurrency'] != 1 else ''}"
+            preempted = cell.get("preemptions")
+            yield f"tail at {where}: " + "; ".join([*found, *([f"{preempted:g} preemptions"] if preempted else [])])
+
+
+def _tail(name: str, of: Json) -> str:
+    known = [f"{level} {_one(value, name)}" for level, value in of.items() if value is not None]
+    return f"{_TAILS[name]} {', '.join(known)}"
 
 
 def _engine(cells: Sequence[Json]) -> Iterator[str]:
