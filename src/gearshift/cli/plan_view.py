@@ -234,8 +234,9 @@ def _terms(speed: Speed) -> str:
 def _measured(measured: Measured | None, share: float | None) -> str:
     if measured is None:
         return "measured: nothing yet (--measured TOK/S shows its share)"
-    part = f", {share:.0%} of the ceiling" if share is not None else ""
-    return f"measured: {measured.tok_s:,.1f} tok/s{part}{_source(measured)}"
+    source = _source(measured)
+    part = f", {share:.0%} of the ceiling{' there' if source else ''}" if share is not None else ""
+    return f"measured: {measured.tok_s:,.1f} tok/s{source}{part}"
 
 
 def _source(measured: Measured) -> str:
@@ -244,7 +245,7 @@ def _source(measured: Measured) -> str:
         return ""
     day = datetime.fromtimestamp(measured.at, UTC).date()
     engine = f", engine {measured.engine_version}" if measured.engine_version else ""
-    return f" there (depth {measured.depth:,}, batch {measured.batch}; result {measured.result} of {day}{engine})"
+    return f" at depth {measured.depth:,}, batch {measured.batch} (result {measured.result} of {day}{engine})"
 
 
 def _grid(*justify: Side) -> Table:
