@@ -63,6 +63,16 @@ def test_problems_as_json_are_a_list_on_stdout(gearshift: Gearshift, broken: Pat
     assert {problem["file"] for problem in problems} == {str(broken)}
 
 
+def test_a_gpu_that_is_not_on_this_box_is_a_warning_and_with_strict_an_error(gearshift: Gearshift, good: Path) -> None:
+    good.write_text(GOOD.replace("max_inflight: 2", "gpus: [1]"))
+    box = {"GEARSHIFT_FAKE_GPUS": "1x24GiB"}
+    result = gearshift("config", "check", str(good), env=box)
+    assert result.exit_code == 0
+    assert "models.echo.variants.b.gpus: GPU 1 is not on this box" in result.stderr
+    assert gearshift("config", "check", "--strict", str(good), env=box).exit_code == 2
+    assert gearshift("config", "check", "--strict", str(good), env={"GEARSHIFT_FAKE_GPUS": "2x24GiB"}).exit_code == 0
+
+
 def test_serve_check_is_the_same_check(gearshift: Gearshift, broken: Path, good: Path) -> None:
     assert gearshift("serve", "--check", "-c", str(good)).exit_code == 0
     assert gearshift("serve", "--check", "-c", str(broken)).stderr == gearshift("config", "check", str(broken)).stderr

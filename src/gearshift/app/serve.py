@@ -55,10 +55,11 @@ def serve(config: Path, *, env: Mapping[str, str], listen: str | None = None, ve
 
 
 def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedConfig:
-    """The configuration, its flags held against the installed engines. Raises ConfigError with every problem."""
+    """The configuration, held against this box's engines and GPUs. Raises ConfigError with every problem."""
     loaded = load_config(config, env)
     toolchain = Toolchain(resolve_paths(env), env)
-    problems = check_config(loaded, find_engine=toolchain.find, strict=False)
+    devices = open_memory(env).devices()
+    problems = check_config(loaded, find_engine=toolchain.find, strict=False, devices=devices)
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(problems)
     settings = listen_on(loaded.settings, listen) if listen else loaded.settings

@@ -15,6 +15,7 @@ from gearshift.cli.exits import Exit
 from gearshift.cli.session import Session, pass_session
 from gearshift.config import LoadedConfig, find_config, json_schema, load_config, show
 from gearshift.domain.errors import ConfigError, GearshiftError, Problem
+from gearshift.hardware import open_memory
 from gearshift.toolchain import Toolchain
 
 IMPORTERS = {"llama-swap": import_llama_swap, "llama.cpp": import_ini_presets}
@@ -76,7 +77,8 @@ def _problems(session: Session, file: Path, *, strict: bool) -> tuple[Sequence[P
     except ConfigError as error:
         return error.problems, 0
     toolchain = Toolchain(session.paths, session.env)
-    problems = check_config(loaded, find_engine=toolchain.find, strict=strict)
+    devices = open_memory(session.env).devices()
+    problems = check_config(loaded, find_engine=toolchain.find, strict=strict, devices=devices)
     return problems, len(loaded.settings.variants())
 
 
@@ -128,7 +130,7 @@ def import_(session: Session, file: Path, source: str | None, output: Path | Non
 @pass_session
 def init(session: Session, output: Path | None) -> None:
     """Print a first configuration made from the engines and GGUF files found here."""
-    from gearshift.cli.starter import starter_text  # noqa: PLC0415 - opens the GPUs, which the other verbs need not
+    from gearshift.cli.starter import starter_text  # noqa: PLC0415 - looks for engines and weights, which the other verbs need not
 
     _deliver(session, starter_text(session), output)
 
