@@ -16,7 +16,7 @@ Starter = Callable[..., Any]
 async def gearshift(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
     """Starts servers: ``await gearshift(variants={...}, **top)``. Every one is ended, by force if need be."""
     started: list[Gearshift] = []
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as client:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=400)) as client:
 
         async def start(
             variants: dict[str, Any] | None = None,
