@@ -120,7 +120,7 @@ def _question(kind: str, experiments: Sequence[Experiment]) -> Section:
             blocks.append(Text(f"{named}:"))
         blocks.append(cell_table(experiment))
         if (slow := tail_table(experiment)) is not None:
-            blocks += [Text("Its slow requests, all repeats together:"), slow]
+            blocks += [Text("The slow requests, all repeats together:"), slow]
     return Section(_TITLES.get(kind, kind), tuple(blocks))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from gearshift.report.blocks import Table
 from gearshift.report.documents import Cell, Experiment
@@ -37,7 +38,8 @@ def tail_table(experiment: Experiment) -> Table | None:
         )
         for cell in cells
     ]
-    return without_empty(tuple(columns), rows)
+    table = without_empty(tuple(columns), rows)
+    return replace(table, numeric=table.numeric - {0})
 
 
 def _of_tail(cell: Cell, name: str, level: str) -> str:

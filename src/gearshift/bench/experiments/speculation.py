@@ -96,7 +96,8 @@ def _crossing(gains: Sequence[Gain]) -> float | None:
 
 
 def _words(found: BreakEven) -> str:
-    where = f"{found.setting} at {found.depth} tokens"
+    drafts = f"{found.setting} drafted" if found.setting.isdigit() else found.setting
+    where = f"{drafts} at {found.depth} tokens"
     ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
     if found.pays_to is None and found.costs_from is None and all(gain.low is not None for gain in found.gains):
         return f"{where}: cannot tell, every interval holds the break-even ({ratios})"
