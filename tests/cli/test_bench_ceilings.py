@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_twice_the_bandwidth_is_twice_the_ceiling(config: str) -> None:
     assert isinstance(one, dict)
     assert isinstance(two, dict)
     assert two["ceiling"][0]["tok_s"] == pytest.approx(2 * one["ceiling"][0]["tok_s"])
+
+
+def test_a_card_that_no_table_has_is_bounded_by_what_its_driver_tells(config: str) -> None:
+    session = Session(env={"GEARSHIFT_FAKE_GPUS": "1x24GiB:1000"}, output=Output())
+    told, by_hand = (teller(session, ROW, config, card)(lambda _: Outcome())([CELL]).findings for card in (None, CARD))
+    rows: list[Any] = [dict(found or {})["ceiling"] for found in (told, by_hand)]
+    assert rows[0][0]["tok_s"] == rows[1][0]["tok_s"]
+    assert "from NVML" in rows[0][0]["bandwidth_from"]
+    assert rows[1][0]["bandwidth_from"] == "made up"
 
 
 def test_drafts_without_known_acceptance_have_no_ceiling(config: str) -> None:
