@@ -113,6 +113,7 @@ def test_swaps_have_every_pair_with_its_phases(gearshift: Gearshift, admin: Meas
     found = document(gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json"))
     assert [cell["setting"] for cell in found["cells"]] == ["m:a > m:b", "m:b > m:a"]
     assert found["cells"][0]["load_s"]["median"] == 0.5
+    assert found["findings"]["targets"].keys() == {"m:a", "m:b"}
     assert found["cells"][0]["first_token_s"]["median"] > 0
     assert found["interrupted"] is False
     (row,) = json.loads(gearshift("results", "list", "--json").stdout)

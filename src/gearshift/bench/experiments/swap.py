@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Protocol
@@ -11,7 +11,6 @@ from typing import Protocol
 from gearshift.bench.bodies import Ask
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.outcome import Outcome
-from gearshift.bench.target import Target
 from gearshift.domain.records import SwapRecord
 from gearshift.stats.estimate import Estimate, estimate_trials
 from gearshift.store import CellRecord
@@ -95,23 +94,6 @@ _NOT_MEASURED: Mapping[str, object] = {
 PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s", "total_s")
 
 
-@dataclass(frozen=True, slots=True)
-class SwapResult:
-    """All pairs."""
-
-    target: Target
-    cells: tuple[SwapCell, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """The document of ``gearshift bench swap --json``."""
-        return {
-            "experiment": "swap",
-            "target": self.target.to_json(),
-            "cells": [cell.to_json() for cell in self.cells],
-            **conclude(self.cells).to_json(),
-        }
-
-
 def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Every ordered pair, so that each swap starts where the one before ended as often as can be.
 
@@ -128,28 +110,6 @@ def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
         left.remove(follows)
         ordered.append(follows)
     return tuple(ordered)
-
-
-async def run(
-    client: Client,
-    swapper: Swapper,
-    target: Target,
-    variants: Sequence[str],
-    *,
-    trials: int = 3,
-    keep: Callable[[SwapCell], None] = lambda _: None,
-) -> SwapResult:
-    """Every ordered pair; ``keep`` gets each as it is done, so that an interruption loses only the one under way.
-
-    Raises:
-        TargetError: a swap failed.
-        ValueError: fewer than two variants.
-    """
-    cells = []
-    for origin, goal in pairs(variants):
-        cells.append(await measure(client, swapper, origin, goal, trials=trials))
-        keep(cells[-1])
-    return SwapResult(target, tuple(cells))
 
 
 def to_record(cell: SwapCell) -> CellRecord:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
 from gearshift import __version__
 from gearshift.bench.client import Client
 from gearshift.bench.experiments import swap
+from gearshift.bench.outcome import Outcome
 from gearshift.bench.target import Target
 from gearshift.cli.bench.admin import BenchAdmin, pick
 from gearshift.cli.bench.asked import BESIDE, KEPT, KEY, Asked, asks, repeats
 from gearshift.cli.bench.interruption import run_until_signal
+from gearshift.cli.bench.provenance import provenance_of
 from gearshift.cli.bench.running import Ending, finish, measurements
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
@@ -27,15 +29,22 @@ _IDLE_S, _POLL_S = 2.0, 0.1
 
 @dataclass(slots=True)
 class Swaps:
-    """The pairs measured so far."""
+    """The pairs measured so far, and each variant that one of them made resident."""
 
     target: Target
     cells: list[swap.SwapCell] = field(default_factory=list)
+    variants: dict[str, Target] = field(default_factory=dict)
     interrupted: bool = True
 
     def to_json(self) -> dict[str, object]:
         """The document of ``bench swap --json``."""
-        return swap.SwapResult(self.target, tuple(self.cells)).to_json() | {"interrupted": self.interrupted}
+        document = {"experiment": "swap", "target": self.target.to_json(), "cells": [c.to_json() for c in self.cells]}
+        return document | self.outcome.to_json() | {"interrupted": self.interrupted}
+
+    @property
+    def outcome(self) -> Outcome:
+        targets = {variant: target.to_json() for variant, target in self.variants.items()}
+        return replace(swap.conclude(self.cells), findings={"targets": targets})
 
 
 @click.command("swap")
@@ -91,10 +100,21 @@ async def _pairs(
                 cell = await swap.measure(client, admin, origin, goal, trials=asked.base.trials)
                 found.cells.append(cell)
                 kept.add(cell)
+                if goal not in found.variants:
+                    found.variants[goal] = await _resident(asked, admin, url, goal)
         found.interrupted = False
     finally:
         ending.answer = found if found.cells else None
         kept.end(found)
+
+
+async def _resident(asked: Asked, admin: BenchAdmin, url: str, variant: str) -> Target:
+    """What is known of a variant that runs now."""
+    row = await admin.get(f"/variants/{variant}")
+    return Target(
+        url, variant, row["engine"], row["engine_version"], row["context"],
+        provenance=await provenance_of(asked.session, admin, row),
+    )  # fmt: skip
 
 
 async def _alone(admin: BenchAdmin) -> None:
@@ -131,6 +151,6 @@ class _Kept:
 
     def end(self, found: Swaps) -> None:
         if self._measurements:
-            outcome = swap.conclude(found.cells).to_json()
+            outcome = found.outcome.to_json()
             state: State = "interrupted" if found.interrupted else "done"
             self._measurements.end_experiment(self._number, ended=time.time(), state=state, outcome=outcome)
