@@ -207,6 +207,12 @@ error gearshift.yaml:1: engines.vlm: unknown key 'vlm' (did you mean vllm?)\
 """),
         ),
         (
+            "defaults: {keepalive: 5s}",
+            snapshot(
+                "error gearshift.yaml:1: defaults.keepalive: unknown key 'keepalive' (it belongs at the top of the file)"
+            ),
+        ),
+        (
             "healthCheckTimeout: 360\nmodels: {a: {cmd: x, ttl: 600}}",
             snapshot("""\
 error gearshift.yaml:1: healthCheckTimeout: unknown key 'healthCheckTimeout' (llama-swap's key; here defaults: {load_timeout: 10m})

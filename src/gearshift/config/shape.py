@@ -116,6 +116,8 @@ def _key_hint(path: KeyPath) -> str | None:
         return f"llama-swap's key; here {theirs}"
     if hint := near(key, schema_keys(path[:-1])):
         return hint
+    if key in schema_keys(()):
+        return "it belongs at the top of the file"
     if len(path) == _VARIANT_DEPTH + 1 and path[2] == "variants":
         return "the engine's own flags go under args:"
     return None
