@@ -81,39 +81,39 @@ class FakeNvml:
         if self._broken:
             raise NvmlFault
 
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802 - likewise
         return len(self._cards)
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> Card:  # noqa: N802
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Card:  # noqa: N802 - likewise
         return self._cards[index]
 
-    def nvmlDeviceGetUUID(self, handle: Card) -> str | bytes:  # noqa: N802
+    def nvmlDeviceGetUUID(self, handle: Card) -> str | bytes:  # noqa: N802 - likewise
         return handle.uuid
 
-    def nvmlDeviceGetName(self, handle: Card) -> str | bytes:  # noqa: ARG002, N802
+    def nvmlDeviceGetName(self, handle: Card) -> str | bytes:  # noqa: ARG002, N802 - likewise
         return "NVIDIA GeForce RTX 3090"
 
-    def nvmlDeviceGetMemoryInfo(self, handle: Card) -> Card:  # noqa: N802
+    def nvmlDeviceGetMemoryInfo(self, handle: Card) -> Card:  # noqa: N802 - likewise
         if handle.lost:
             msg = "GPU is lost"
             raise NvmlFault(msg)
         return handle
 
-    def nvmlDeviceGetMaxClockInfo(self, handle: Card, kind: int) -> int:  # noqa: N802
+    def nvmlDeviceGetMaxClockInfo(self, handle: Card, kind: int) -> int:  # noqa: N802 - likewise
         if handle.memory is None:
             raise NvmlFault
         graphics, memory = 0, 2  # NVML_CLOCK_GRAPHICS, NVML_CLOCK_MEM
         return {graphics: 2100, memory: handle.memory[0]}[kind]
 
-    def nvmlDeviceGetMemoryBusWidth(self, handle: Card) -> int:  # noqa: N802
+    def nvmlDeviceGetMemoryBusWidth(self, handle: Card) -> int:  # noqa: N802 - likewise
         if handle.memory is None:
             raise NvmlFault
         return handle.memory[1]
 
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: Card) -> list[Listed]:  # noqa: N802
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: Card) -> list[Listed]:  # noqa: N802 - likewise
         return [Listed(pid, held) for pid, held in handle.compute.items()]
 
-    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Card) -> list[Listed]:  # noqa: N802
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Card) -> list[Listed]:  # noqa: N802 - likewise
         if handle.graphics is None:
             raise NvmlFault
         return [Listed(pid, held) for pid, held in handle.graphics.items()]

@@ -170,7 +170,7 @@ def test_public_start_up_logs_are_reproduced(
     pool_step = -(-GIB // 100 // kv.bytes_per_block)
     assert abs((kv.blocks or 0) - blocks) <= (0 if knobs["pool"] in {GIB, 40_000_000_000} else pool_step)
     assert kv.blocks_per_request == per_request
-    exact = figures(plan(request(version, **{**knobs, "pool": blocks * kv.bytes_per_block}), facts))  # type: ignore[arg-type]
+    exact = figures(plan(request(version, **{**knobs, "pool": blocks * kv.bytes_per_block}), facts))  # type: ignore[arg-type]  # as above
     assert (exact.blocks, exact.tokens, round(exact.concurrency or 0, 2)) == (blocks, tokens, concurrency)
     assert exact.exact
 

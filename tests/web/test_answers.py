@@ -216,7 +216,7 @@ async def test_a_wrong_parameter_is_named(client: httpx2.AsyncClient, query: str
 
 async def test_a_failure_nobody_foresaw_is_an_error_body_too(admin: FakeAdmin) -> None:
     from gearshift.domain.settings import Settings  # noqa: PLC0415 - only this test builds its own app
-    from gearshift.web import create_admin  # noqa: PLC0415
+    from gearshift.web import create_admin  # noqa: PLC0415 - likewise
 
     admin.rows = None  # type: ignore[assignment]  # breaks the fake on purpose
     transport = httpx2.ASGITransport(app=create_admin(admin, Settings, remote=False), raise_app_exceptions=False)
