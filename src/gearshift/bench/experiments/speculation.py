@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import product
 
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.stats.crossing import crossing
 
 OFF = "off"
 
@@ -56,7 +56,14 @@ def plan(settings: Sequence[CellPlan], levels: Sequence[int], depths: Sequence[i
 def conclude(cells: Sequence[CellResult]) -> Outcome:
     """Break-even per setting and depth, in words and as findings."""
     found = break_evens(cells)
-    return Outcome(advice=tuple(_words(item) for item in found), findings={"break_even": [_json(i) for i in found]})
+    told = {(item.setting, item.depth) for item in found}
+    asked = dict.fromkeys((cell.plan.setting, cell.plan.depth) for cell in cells if cell.plan.setting != OFF)
+    untold = [
+        f"{_where(*point)}: no ratio, since no level is valid both with and without"
+        for point in asked
+        if point not in told
+    ]
+    return Outcome(advice=(*map(_words, found), *untold), findings={"break_even": [_json(item) for item in found]})
 
 
 def break_evens(cells: Sequence[CellResult]) -> tuple[BreakEven, ...]:
@@ -80,24 +87,17 @@ def _break_even(setting: str, depth: int, gains: Sequence[Gain]) -> BreakEven:
     better = [gain.concurrency for gain in gains if gain.low is not None and gain.low > 1]
     worse = [gain.concurrency for gain in gains if gain.high is not None and gain.high < 1]
     return BreakEven(
-        setting, depth, _crossing(gains), max(better, default=None), min(worse, default=None), tuple(gains)
+        setting,
+        depth,
+        crossing([(gain.concurrency, gain.ratio) for gain in gains]),
+        max(better, default=None),
+        min(worse, default=None),
+        tuple(gains),
     )
 
 
-def _crossing(gains: Sequence[Gain]) -> float | None:
-    """Where the ratio falls through 1, interpolated in the logarithms of ratio and level."""
-    for here, there in pairwise(gains):
-        if here.ratio >= 1 > there.ratio:
-            share = math.log(here.ratio) / (math.log(here.ratio) - math.log(there.ratio))
-            return math.exp(
-                math.log(here.concurrency) + share * (math.log(there.concurrency) - math.log(here.concurrency))
-            )
-    return None
-
-
 def _words(found: BreakEven) -> str:
-    drafts = f"{found.setting} drafted" if found.setting.isdigit() else found.setting
-    where = f"{drafts} at {found.depth} tokens"
+    where = _where(found.setting, found.depth)
     ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
     if found.pays_to is None and found.costs_from is None and all(gain.low is not None for gain in found.gains):
         return f"{where}: cannot tell, every interval holds the break-even ({ratios})"
