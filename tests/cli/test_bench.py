@@ -137,6 +137,7 @@ def test_speculation_compares_servers_that_are_named_by_setting(gearshift: Gears
     assert (off["setting"], off["acceptance"]) == ("off", None)
     assert on["acceptance"]["mean_length"] == pytest.approx(3, abs=0.1)
     assert on["setting"] == "2"
+    assert found["advice"][0].startswith("2 drafted at 32 tokens: ")
     for break_even in found["findings"]["break_even"]:  # none where a busy box made a cell invalid
         assert break_even["setting"] == "2"
         assert break_even["gains"][0]["ratio"] > 1
