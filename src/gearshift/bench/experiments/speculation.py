@@ -96,6 +96,11 @@ def _break_even(setting: str, depth: int, gains: Sequence[Gain]) -> BreakEven:
     )
 
 
+def _where(setting: str, depth: int) -> str:
+    drafts = f"{setting} drafted" if setting.isdigit() else setting
+    return f"{drafts} at {depth} tokens"
+
+
 def _words(found: BreakEven) -> str:
     where = _where(found.setting, found.depth)
     ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
