@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gearshift.bench import causes
 from gearshift.bench.engine_view import engine_view
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.trial import Trial
@@ -189,28 +190,24 @@ def _gpus(trials: Sequence[Trial]) -> Iterator[Flag]:
 
 
 def _repeats(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
-    medians = [median(tpots) for trial in trials if (tpots := _tpots(trial))]
     if len(trials) == 1:
         yield Flag("single_run", "one trial: an operating point, no interval")
-    elif first_is_odd(medians):
-        yield Flag("first_trial_odd", f"TPOT {_ms(medians[0])} in the first trial, {_ms(median(medians[1:]))} after it")
-    for index in outliers(medians):
-        yield Flag("outlier_trial", f"trial {index + 1}: TPOT {_ms(medians[index])}, median {_ms(median(medians))}")
+    timed = [trial for trial in trials if _tpots(trial)]
+    medians = [median(_tpots(trial)) for trial in timed]
+
+    def why(index: int) -> str:
+        return causes.of_outlier(timed, index, foreign_cores=limits.foreign_cores)
+
+    if first_is_odd(medians):
+        rest = _ms(median(medians[1:]))
+        yield Flag("first_trial_odd", f"TPOT {_ms(medians[0])} in the first trial, {rest} after it: {why(0)}")
+    if odd := outliers(medians):
+        told = "; ".join(f"trial {index + 1}: TPOT {_ms(medians[index])}, {why(index)}" for index in odd)
+        yield Flag("outlier_trial", f"median {_ms(median(medians))}; {told}")
     moved = trend(medians)
     if moved is not None and moved.p < _SIGNIFICANT and abs(moved.change) > _DRIFT:
-        yield Flag(
-            "drift", f"TPOT moved {moved.change:+.1%} from the first trial to the last: {_cause(trials, limits)}"
-        )
-
-
-def _cause(trials: Sequence[Trial], limits: Limits) -> str:
-    """The likeliest cause of a drift that the data knows of."""
-    if any(gpu.throttle for trial in trials for gpu in trial.gpus):
-        return "the GPU was slowed down"
-    foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
-    if len(foreign) == len(trials) and max(foreign) - min(foreign) > limits.foreign_cores:
-        return "other programs' use of the cores changed"
-    return "heat, clocks or a growing cache"
+        cause = causes.of_drift(timed, foreign_cores=limits.foreign_cores)
+        yield Flag("drift", f"TPOT moved {moved.change:+.1%} from the first trial to the last: {cause}")
 
 
 def _lengths(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
