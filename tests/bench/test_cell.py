@@ -29,6 +29,14 @@ def test_drafts_that_were_accepted_beyond_an_answers_end_make_no_step_longer_tha
     assert counted(Counters(generated_tokens=288, drafts=73, accepted_tokens=217)).tokens_per_step == 1 + 217 / 73
 
 
+def test_prompts_of_a_file_are_as_deep_as_they_are_and_that_is_no_fault() -> None:
+    answer = Sample(0.0, 1.0, 200, chunk_s=(0.1, 0.9), usage=Usage(23, 48, 16))
+    trial = Trial((answer,), WatchReport(1.0, 0.0, 0.1, None, 2), None, None, 0.0)
+    cell = result_of(CellPlan("x", depth=512, output=48, kind="file", file="questions.jsonl"), [trial])
+    assert cell.depth == 23
+    assert [flag.name for flag in cell.flags] == ["single_run"]
+
+
 def test_preemptions_are_unknown_where_the_engine_does_not_count_them() -> None:
     assert counted(Counters(generated_tokens=48)).preemptions is None
     assert counted(Counters(generated_tokens=48, preemptions=2)).to_json()["preemptions"] == 2

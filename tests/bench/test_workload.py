@@ -128,6 +128,7 @@ def test_needles_of_one_prompt_have_codes_and_places_of_their_own() -> None:
     [
         ('{"prompt": "a"}\n{"question": "b"}', [("a", ""), ("b", "")]),
         ('{"question_id": 1, "category": "coding", "turns": ["first", "second"]}', [("first", "coding")]),
+        ('{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]}', [("u", "")]),
         (json.dumps([{"conversations": [{"from": "human", "value": "hi"}]}]), [("hi", "")]),
         (json.dumps([{"conversations": [{"from": "gpt", "value": "yo"}]}, "plain"]), [("plain", "")]),
     ],

@@ -12,7 +12,7 @@ from gearshift.bench.sample import Sample
 from gearshift.bench.soundness import checks
 from gearshift.bench.tail import tail
 from gearshift.bench.trial import Trial
-from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, token_counts
+from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, prompt_tokens, token_counts
 from gearshift.stats.estimate import Estimate, estimate, estimate_trials
 
 
@@ -36,6 +36,14 @@ class CellResult:
     @property
     def valid(self) -> bool:
         return not any(flag.invalidates for flag in self.flags)
+
+    @property
+    def depth(self) -> int | None:
+        """Prompt tokens: as planned; of a file's prompts the median as the server counts it, None where it does not."""
+        if self.plan.kind != "file":
+            return self.plan.depth
+        found = prompt_tokens(self.trials)
+        return None if found is None else round(found)
 
     @property
     def ttft_s(self) -> Estimate | None:
@@ -119,7 +127,7 @@ class CellResult:
         kv = [trial.kv_use for trial in self.trials if trial.kv_use is not None]
         return {
             "concurrency": self.plan.concurrency,
-            "depth": self.plan.depth,
+            "depth": self.depth,
             "setting": self.plan.setting,
             "trials": len(self.trials),
             "ttft_s": _json(self.ttft_s),

@@ -38,7 +38,7 @@ def to_record(result: CellResult, target: Target) -> CellRecord:
         key=plan.key(identity(target)),
         setting=plan.setting,
         concurrency=plan.concurrency,
-        depth=plan.depth,
+        depth=result.depth,
         valid=result.valid,
         plan=asdict(plan),
         figures=result.to_json(),

@@ -160,12 +160,26 @@ def _cache(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
     share = cache_hit_share(trials)
     if share is None:
         yield Flag("cache_unknown", "the server does not say how much of the prompts came from its cache")
-    elif plan.cache == "cold" and share > _COLD_SHARE + _TEMPLATE_TOKENS / (plan.depth + _TEMPLATE_TOKENS):
+    elif plan.cache == "cold" and share > _COLD_SHARE + _TEMPLATE_TOKENS / _whole_prompt(plan, trials):
         yield Flag("cache_was_warm", f"{share:.0%} of the prompt tokens came from cache in a cell meant to be cold")
     elif plan.cache == "warm" and share < _WARM_SHARE:
         yield Flag(
             "cache_was_cold", f"only {share:.0%} of the prompt tokens came from cache in a cell meant to be warm"
         )
+
+
+def _whole_prompt(plan: CellPlan, trials: Sequence[Trial]) -> float:
+    """Tokens of a prompt with its template; those of a file are as long as they are."""
+    meant = plan.depth + _TEMPLATE_TOKENS
+    if plan.kind != "file":
+        return meant
+    return max(_TEMPLATE_TOKENS, prompt_tokens(trials) or meant)
+
+
+def prompt_tokens(trials: Sequence[Trial]) -> float | None:
+    """The median prompt as the server counts it, template included; None where it does not."""
+    counts = [sample.usage.prompt for trial in trials for sample in trial.good if sample.usage is not None]
+    return median(counts) if counts else None
 
 
 def _client(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
@@ -212,9 +226,9 @@ def _repeats(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
 
 def _lengths(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
     good = [sample for trial in trials for sample in trial.good]
-    prompts = [sample.usage.prompt for sample in good if sample.usage is not None]
-    if prompts and not plan.depth - 1 <= median(prompts) <= plan.depth * (1 + _LENGTH_SHARE) + _TEMPLATE_TOKENS:
-        yield Flag("prompt_length_off", f"prompts had {median(prompts):g} tokens, {plan.depth} were meant")
+    had = prompt_tokens(trials) if plan.kind != "file" else None
+    if had is not None and not plan.depth - 1 <= had <= plan.depth * (1 + _LENGTH_SHARE) + _TEMPLATE_TOKENS:
+        yield Flag("prompt_length_off", f"prompts had {had:g} tokens, {plan.depth} were meant")
     written = [sample.tokens for sample in good if sample.tokens is not None]
     if len(written) < len(good):
         yield Flag("tokens_unknown", "the server does not count its tokens: no TPOT")

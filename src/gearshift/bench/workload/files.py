@@ -29,7 +29,7 @@ def read_prompts(path: Path) -> tuple[FilePrompt, ...]:
     """Every prompt of the file, first turns only.
 
     Reads ShareGPT (a list of ``conversations``), Spec-Bench's ``question.jsonl`` (``turns`` and ``category``) and JSON
-    lines with a prompt under a usual key, or bare strings.
+    lines with a prompt under a usual key, with ``messages`` (the first of a user), or bare strings.
 
     Raises:
         WorkloadFileError: unreadable, or a row without a prompt.
@@ -43,7 +43,9 @@ def read_prompts(path: Path) -> tuple[FilePrompt, ...]:
     found = tuple(prompt for number, row in enumerate(rows, 1) for prompt in _prompts(path, number, row))
     if not found:
         msg = f"{path} holds no prompt"
-        raise WorkloadFileError(msg, hint=f"give objects with one of {', '.join(_TEXT_KEYS)}, conversations or turns")
+        raise WorkloadFileError(
+            msg, hint=f"give objects with one of {', '.join(_TEXT_KEYS)}, messages, conversations or turns"
+        )
     return found
 
 
@@ -63,11 +65,15 @@ def _prompts(path: Path, number: int, row: Any) -> Iterator[FilePrompt]:
         yield FilePrompt(text, str(row.get("category", "")))
     else:
         msg = f"{path}, row {number} has no prompt"
-        raise WorkloadFileError(msg, hint=f"give it one of {', '.join(_TEXT_KEYS)}, conversations or turns")
+        raise WorkloadFileError(msg, hint=f"give it one of {', '.join(_TEXT_KEYS)}, messages, conversations or turns")
 
 
 def _text(row: Mapping[str, Any]) -> str:
     turns = row.get("turns")
     if isinstance(turns, list) and turns:
         return str(turns[0])
+    messages = row.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and message.get("role") == "user" and isinstance(message.get("content"), str):
+            return str(message["content"])
     return next((str(row[key]) for key in _TEXT_KEYS if isinstance(row.get(key), str)), "")

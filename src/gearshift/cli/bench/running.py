@@ -134,7 +134,8 @@ def show(stand: Stand, progress: Progress) -> None:
 def described(cell: CellPlan) -> str:
     """A cell in a few words."""
     streams = f"{cell.concurrency} stream{'s' if cell.concurrency != 1 else ''}"
-    parts = (cell.setting, f"{cell.depth} tokens deep", streams if cell.rate is None else "")
+    depth = f"{cell.depth} tokens deep" if cell.kind != "file" else "a file's prompts"
+    parts = (cell.setting, depth, streams if cell.rate is None else "")
     return ", ".join(part for part in parts if part)
 
 
