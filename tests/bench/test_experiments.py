@@ -101,6 +101,21 @@ async def test_speculation_finds_its_break_even() -> None:
     assert result.outcome.advice[0].startswith("mtp 1 at 64 tokens: pays up to about")
 
 
+async def test_a_drafter_that_never_drafts_has_no_break_even() -> None:
+    async with (
+        serve(FAST) as plain,
+        serve(replace(FAST, draft=2)) as silent,
+        Rig(plain.url, limits=PATIENT) as off,
+        Rig(silent.url, limits=PATIENT) as on,
+    ):
+        drafting = replace(BASE, setting="2", extra={"truth": {"draft": 0}})
+        plan = speculation.plan([replace(BASE, setting="off"), drafting], [1], [64])
+        result = await Runner(off, arms={"off": off, "2": on}).run(plan, speculation.conclude)
+    assert result.outcome.findings is not None
+    assert result.outcome.findings["break_even"] == []
+    assert result.outcome.advice == ("2 drafted at 64 tokens: no ratio, since nothing was drafted",)
+
+
 async def ab_of(slowdown: float, *, pairs: int) -> ExperimentResult:
     async with AsyncExitStack() as stack:
         rigs = {}

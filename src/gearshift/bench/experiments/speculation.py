@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -56,22 +56,33 @@ def plan(settings: Sequence[CellPlan], levels: Sequence[int], depths: Sequence[i
 def conclude(cells: Sequence[CellResult]) -> Outcome:
     """Break-even per setting and depth, in words and as findings."""
     found = break_evens(cells)
+    advice = (*map(_words, found), *_untold(cells, found))
+    return Outcome(advice=advice, findings={"break_even": [_json(item) for item in found]})
+
+
+def _untold(cells: Sequence[CellResult], found: Sequence[BreakEven]) -> Iterator[str]:
+    """Why a setting has no ratio at a depth."""
     told = {(item.setting, item.depth) for item in found}
-    asked = dict.fromkeys((cell.plan.setting, cell.plan.depth) for cell in cells if cell.plan.setting != OFF)
-    untold = [
-        f"{_where(*point)}: no ratio, since no level is valid both with and without"
-        for point in asked
-        if point not in told
-    ]
-    return Outcome(advice=(*map(_words, found), *untold), findings={"break_even": [_json(item) for item in found]})
+    asked: dict[tuple[str, int], list[CellResult]] = {}
+    for cell in cells:
+        if cell.plan.setting != OFF and (point := (cell.plan.setting, cell.plan.depth)) not in told:
+            asked.setdefault(point, []).append(cell)
+    for point, having in asked.items():
+        silent = all(_silent(cell) for cell in having)
+        why = "nothing was drafted" if silent else "no level is valid both with and without"
+        yield f"{_where(*point)}: no ratio, since {why}"
+
+
+def _silent(cell: CellResult) -> bool:
+    return any(flag.name == "silent_speculation" for flag in cell.flags)
 
 
 def break_evens(cells: Sequence[CellResult]) -> tuple[BreakEven, ...]:
-    """For each setting and depth that has a cell without speculation beside it; valid cells only."""
+    """For each setting and depth that has a cell without speculation beside it; valid cells that drafted only."""
     rates = {
         (cell.plan.setting, cell.plan.depth, cell.plan.concurrency): total
         for cell in cells
-        if cell.valid and (total := cell.output_tok_s) is not None
+        if cell.valid and not _silent(cell) and (total := cell.output_tok_s) is not None
     }
     gains: dict[tuple[str, int], list[Gain]] = {}
     for (setting, depth, level), on in sorted(rates.items()):
@@ -107,7 +118,8 @@ def _words(found: BreakEven) -> str:
     if found.pays_to is None and found.costs_from is None and all(gain.low is not None for gain in found.gains):
         return f"{where}: cannot tell, every interval holds the break-even ({ratios})"
     if found.concurrency is not None:
-        return f"{where}: pays up to about {found.concurrency:.0f} streams"
+        level = round(found.concurrency)
+        return f"{where}: pays up to about {level} stream{'s' if level != 1 else ''}"
     first, last = found.gains[0], found.gains[-1]
     if all(gain.ratio >= 1 for gain in found.gains):
         return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency})"
