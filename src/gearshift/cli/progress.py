@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+_ADVANCE = re.compile(r" [0-9.]+( ?%)?$")  # "loading weights 40 %" is the phase "loading weights", "qwen:q8" is a name
 
 
 class Progress(Protocol):
@@ -31,7 +34,7 @@ class LineProgress:
 
     def __call__(self, phase: str, fraction: float | None = None) -> None:
         del fraction  # a pipe is told of phases, not of how far they are
-        name = phase.rstrip(" 0123456789.%")  # "loading weights 40 %" is the phase "loading weights"
+        name = _ADVANCE.sub("", phase)
         if name != self._last:
             self._last = name
             self._say(name)
