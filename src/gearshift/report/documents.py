@@ -141,7 +141,7 @@ def _measured(document: Json) -> Experiment:
         tool_version=document.get("tool_version") or (target.get("provenance") or {}).get("gearshift"),
         model=document.get("model") or target.get("model"),
         target=target,
-        cells=tuple(_cell(cell) for cell in document["cells"]),
+        cells=tuple(_cell({**cell, **_open_loop(document)}) for cell in document["cells"]),
         verdict=document.get("verdict"),
         advice=tuple(document.get("advice") or ()),
         findings=document.get("findings") or {},
@@ -152,6 +152,11 @@ def _measured(document: Json) -> Experiment:
         interrupted=bool(document.get("interrupted") or document.get("state") == "interrupted"),
         started=document.get("started"),
     )
+
+
+def _open_loop(document: Json) -> Json:
+    """What is not so of an open loop's cells: they have a rate and no limit of streams."""
+    return {"concurrency": None} if document["experiment"] == "saturate" else {}
 
 
 def _imported(document: Json) -> Experiment:

@@ -19,7 +19,7 @@ Column = tuple[str, Callable[[Cell], str]]
 
 def cell_table(experiment: Experiment) -> Table:
     """The experiment's cells. An invalid one says so in its last column."""
-    columns = _swap_columns() if experiment.kind == "swap" else _serving_columns(experiment)
+    columns = _swap_columns() if experiment.kind == "swap" else _serving_columns()
     rows = [tuple(read(cell) for _, read in columns) for cell in experiment.cells]
     return without_empty(tuple(name for name, _ in columns), rows)
 
@@ -55,16 +55,13 @@ def without_empty(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Tabl
     return Table(tuple(columns[place] for place in shown), cut, numeric)
 
 
-def _serving_columns(experiment: Experiment) -> list[Column]:
+def _serving_columns() -> list[Column]:
     def of(name: str) -> Callable[[Cell], str]:
         return lambda cell: figure(cell.figure(name), name)
 
-    streams: list[Column] = (
-        [] if experiment.kind == "saturate" else [("streams", lambda cell: _count(cell.concurrency))]
-    )
     return [
         ("setting", lambda cell: cell.setting or NONE),
-        *streams,
+        ("streams", lambda cell: _count(cell.concurrency)),
         ("depth", lambda cell: NONE if cell.depth is None else tokens(cell.depth)),
         *((LABELS[name], of(name)) for name in _SERVING),
         ("accepted by position", _accepted),
