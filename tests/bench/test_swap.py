@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.experiments import swap
+from gearshift.bench.target import Target
 from gearshift.bench.truth import Script, serve
 from gearshift.domain.records import SwapRecord
 
@@ -94,7 +95,9 @@ async def test_a_swap_is_kept_with_its_raw_times_and_says_that_it_was_a_waking()
     async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
         swapper = RecordedSwapper(replace(RECORD, cold=False))
         cell = await swap.measure(client, swapper, "m:a", "m:b", trials=1)
-    record = swap.to_record(cell)
+    record = swap.to_record(cell, "address")
+    assert record.key == "address"
+    assert swap.from_record(record) == cell
     assert record.setting == "m:a > m:b"
     assert record.figures["cold"] == [False]  # woken from sleep
     assert record.figures["first_token_times_s"] == [cell.trials[0].first_token_s]
@@ -105,3 +108,48 @@ async def test_variants_that_fit_beside_each_other_are_said_not_to_swap() -> Non
     async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
         cell = await swap.measure(client, RecordedSwapper(replace(RECORD, stopped=())), "m:a", "m:b", trials=2)
     assert cell.flags == ("nothing_stopped",)
+
+
+@pytest.mark.anyio
+async def test_a_pair_without_the_servers_phases_is_read_back_as_it_was() -> None:
+    async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
+        cell = await swap.measure(client, RecordedSwapper(None), "m:a", "m:b", trials=2)
+    assert swap.from_record(swap.to_record(cell, "address")) == cell
+
+
+def variant(name: str, build: str = "b1", **provenance: object) -> Target:
+    known = {"variant": name, "argv": ["server", "--port", "PORT"], "weights": [{"sha256": "w"}], **provenance}
+    return Target("http://127.0.0.1:1", name, "llama.cpp", build, 4096, provenance=known)
+
+
+def address(origin: Target, goal: Target, *, trials: int = 3, beside: bool = False) -> str:
+    return swap.key(origin, goal, trials=trials, way={"beside_traffic": beside})
+
+
+def test_a_pair_has_its_own_address_and_keeps_it_on_another_port() -> None:
+    a, b = variant("m:a"), variant("m:b")
+    assert address(a, b) == address(replace(a, url="http://127.0.0.1:2", pid=7), b)
+    assert address(a, b) != address(b, a)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        address(variant("m:a", "b2"), variant("m:b")),
+        address(variant("m:a"), variant("m:b", "b2")),
+        address(variant("m:a", argv=["server", "-fa"]), variant("m:b")),
+        address(variant("m:a"), variant("m:b", weights=[{"sha256": "v"}])),
+        address(variant("m:a"), variant("m:b"), trials=2),
+        address(variant("m:a"), variant("m:b"), beside=True),
+    ],
+    ids=["origin's build", "goal's build", "origin's argv", "goal's weights", "trials", "way"],
+)
+def test_a_pair_is_another_one_when_either_side_or_the_way_is(changed: str) -> None:
+    assert changed != address(variant("m:a"), variant("m:b"))
+
+
+def test_a_pair_fits_when_one_as_long_as_the_longest_would_end_in_time() -> None:
+    assert swap.fits(None, 1e9, [1e9])
+    assert swap.fits(1.0, 5.0, [])
+    assert swap.fits(30.0, 20.0, [4.0, 10.0])
+    assert not swap.fits(30.0, 21.0, [10.0, 4.0])

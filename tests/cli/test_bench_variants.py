@@ -121,6 +121,49 @@ def test_swaps_have_every_pair_with_its_phases(gearshift: Gearshift, admin: Meas
     assert admin.taken == []
 
 
+SWAPS = ("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json")
+
+
+def swap_events(admin: MeasuredAdmin) -> int:
+    return sum(event.kind == "swap.done" for event in admin.past)
+
+
+def test_swaps_that_are_stored_are_taken_until_a_variant_is_another(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
+    measured = document(gearshift(*SWAPS))
+    assert swap_events(admin) == 2
+    resumed = document(gearshift(*SWAPS, "--resume"))
+    assert swap_events(admin) == 2
+    assert resumed == measured
+    admin.rows["m:b"] = replace(admin.rows["m:b"], engine_version="another build")
+    anew = document(gearshift(*SWAPS, "--resume"))
+    assert swap_events(admin) == 4
+    assert anew["findings"]["targets"]["m:b"]["engine_version"] == "another build"
+    assert len(document(gearshift(*SWAPS))["cells"]) == 2
+    assert swap_events(admin) == 6
+
+
+def test_only_the_pairs_that_are_missing_are_swapped(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
+    part = gearshift(*SWAPS, "--budget", "1ms")
+    assert [cell["setting"] for cell in document(part)["cells"]] == ["m:a > m:b"]
+    assert "left out, too long for the budget: m:b > m:a" in part.stderr
+    whole = document(gearshift(*SWAPS, "--resume"))
+    assert [cell["setting"] for cell in whole["cells"]] == ["m:a > m:b", "m:b > m:a"]
+    assert whole["cells"][0] == document(part)["cells"][0]
+    assert swap_events(admin) == 2
+
+
+def test_a_campaign_takes_stored_swaps_and_plans_none_of_its_budget_for_them(
+    gearshift: Gearshift, admin: MeasuredAdmin, tmp_path: Path
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    entry = {"kind": "swap", "variants": ["m:a", "m:b"], "trials": 1}
+    file.write_text(json.dumps({"budget": "1ms", "experiments": [entry]}))
+    for _ in range(2):
+        (found,) = document(gearshift("bench", "campaign", str(file), "--budget", "1ms", "--json"))
+        assert len(found["cells"]) == 2
+        assert swap_events(admin) == 2
+
+
 def test_swaps_wait_for_others_requests_and_then_refuse_to_measure_beside_them(
     gearshift: Gearshift, admin: MeasuredAdmin
 ) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import permutations
-from typing import Protocol
+from typing import Any, Protocol
 
 from gearshift.bench.bodies import Ask
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.outcome import Outcome
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.records import identity
+from gearshift.bench.target import Target
 from gearshift.domain.records import SwapRecord
 from gearshift.stats.estimate import Estimate, estimate_trials
 from gearshift.store import CellRecord
@@ -112,19 +115,43 @@ def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple(ordered)
 
 
-def to_record(cell: SwapCell) -> CellRecord:
-    """The cell as the store keeps it; its raw times are in the figures."""
+def key(origin: Target, goal: Target, *, trials: int, way: Mapping[str, object]) -> str:
+    """A pair's content address: both variants as what they are, and the ``way`` that its requests took."""
+    plan = CellPlan("swap", output=1, requests=1, trials=trials, setting=f"{origin.model} > {goal.model}", exact=False)
+    return plan.key({"from": identity(origin), "to": identity(goal), **way})
+
+
+def fits(budget_s: float | None, spent_s: float, took_s: Sequence[float]) -> bool:
+    """Whether one more pair, as long as the longest measured so far, ends in time; the first always may.
+
+    Nothing else tells what a swap costs before one was measured.
+    """
+    return budget_s is None or not took_s or spent_s + max(took_s) <= budget_s
+
+
+def to_record(cell: SwapCell, address: str) -> CellRecord:
+    """The cell as the store keeps it under its `key`; its raw times and phases are in the figures."""
     setting = f"{cell.origin} > {cell.goal}"
-    times = [trial.first_token_s for trial in cell.trials]
+    raw = {
+        "first_token_times_s": [trial.first_token_s for trial in cell.trials],
+        "swap_records": [asdict(trial.phases) if trial.phases else None for trial in cell.trials],
+    }
     return CellRecord(
-        key=f"swap {setting}",
+        key=address,
         setting=setting,
         concurrency=None,
         depth=None,
         valid=bool(cell.trials),
         plan={"from": cell.origin, "to": cell.goal},
-        figures=cell.to_json() | {"first_token_times_s": times},
+        figures=cell.to_json() | raw,
     )
+
+
+def from_record(record: CellRecord) -> SwapCell:
+    """The cell again, from its raw times and phases."""
+    raw = zip(record.figures["first_token_times_s"], record.figures["swap_records"], strict=True)
+    trials = tuple(SwapTrial(first_token_s, _phases(kept)) for first_token_s, kept in raw)
+    return SwapCell(record.plan["from"], record.plan["to"], trials)
 
 
 async def measure(client: Client, swapper: Swapper, origin: str, goal: str, *, trials: int) -> SwapCell:
@@ -158,6 +185,10 @@ def conclude(cells: Sequence[SwapCell]) -> Outcome:
         name, seconds = max(phases.items(), key=lambda item: item[1])
         words += f", {seconds:.3g} s of it {name.removesuffix('_s')}"
     return Outcome(advice=(words,))
+
+
+def _phases(kept: Mapping[str, Any] | None) -> SwapRecord | None:
+    return None if kept is None else SwapRecord(**{**kept, "stopped": tuple(kept["stopped"])})
 
 
 def _json(found: Estimate | None) -> dict[str, float | None] | None:

@@ -163,7 +163,8 @@ async def _asked(step: Step, runner: Runner, ran: _Ran) -> None:
 
 async def _swapped(asked: Asked, step: Step, progress: Progress, ran: _Ran, number: int | None) -> None:
     ending = Ending()
-    asked = replace(asked, base=replace(asked.base, trials=step.trials))
+    # The budget is shared out among the other experiments; none of it is planned for swaps.
+    asked = replace(asked, base=replace(asked.base, trials=step.trials), budget_s=None)
     try:
         await measure_swaps(asked, tuple(step.names), progress, ending, campaign=number)
     finally:

@@ -15,21 +15,23 @@ from gearshift.bench.experiments import swap
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.target import Target
 from gearshift.cli.bench.admin import BenchAdmin, pick
-from gearshift.cli.bench.asked import BESIDE, KEPT, KEY, Asked, asks, repeats
+from gearshift.cli.bench.asked import BESIDE, KEPT, KEY, RESUME, Asked, asks, repeats
 from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.provenance import provenance_of
 from gearshift.cli.bench.running import Ending, finish, measurements
+from gearshift.cli.durations import Duration
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
 from gearshift.store import ExperimentRecord
 from gearshift.store.measurements import State
 
 _IDLE_S, _POLL_S = 2.0, 0.1
+_BUDGET = click.option("--budget", "budget_s", type=Duration(), help="Leave out the pairs that do not fit.")
 
 
 @dataclass(slots=True)
 class Swaps:
-    """The pairs measured so far, and each variant that one of them made resident."""
+    """The pairs so far, and what is known of each variant that was resident for them."""
 
     target: Target
     cells: list[swap.SwapCell] = field(default_factory=list)
@@ -49,13 +51,14 @@ class Swaps:
 
 @click.command("swap")
 @click.argument("variants", nargs=-1, metavar="[A B ...]")
-@asks(KEY, BESIDE, repeats(3), *KEPT)
+@asks(KEY, BESIDE, repeats(3), _BUDGET, RESUME, *KEPT)
 def command(asked: Asked, variants: tuple[str, ...]) -> None:
     """How long does each swap take, and what with?
 
     Every ordered pair of the named variants, else of all: the first is made resident, then one request to the second
     causes the swap. The time to its first token is the client's; the phases are the server's own. It does not begin a
-    pair while others' requests are served: no lease could keep them out of a swap.
+    pair while others' requests are served: no lease could keep them out of a swap. With --budget a pair is reckoned as
+    long as the longest before it. With --resume each variant is loaded once to see whether it is the one on record.
     """
     ending = Ending()
     with asked.session.output.progress() as progress:
@@ -91,21 +94,61 @@ async def _pairs(
     ordered = _ordered(names)
     found = Swaps(target)
     kept = _Kept(asked, target, campaign)
+    run = _Run(asked, admin, found, kept)
     try:
         async with Client(url, key=asked.key) as client:
             for number, (origin, goal) in enumerate(ordered):
-                if not asked.beside_traffic:
-                    await _alone(admin)
                 progress(f"swap {number + 1}/{len(ordered)}: {origin} to {goal}", number / len(ordered))
-                cell = await swap.measure(client, admin, origin, goal, trials=asked.base.trials)
-                found.cells.append(cell)
-                kept.add(cell)
-                if goal not in found.variants:
-                    found.variants[goal] = await _resident(asked, admin, url, goal)
+                await run.take(client, origin, goal)
         found.interrupted = False
     finally:
         ending.answer = found if found.cells else None
         kept.end(found)
+
+
+class _Run:
+    """Takes pair after pair: from the store, by measuring, or not at all where the budget ends."""
+
+    def __init__(self, asked: Asked, admin: BenchAdmin, found: Swaps, kept: _Kept) -> None:
+        self._asked = asked
+        self._admin = admin
+        self._found = found
+        self._kept = kept
+        self._begun = time.monotonic()
+        self._took_s: list[float] = []
+
+    async def take(self, client: Client, origin: str, goal: str) -> None:
+        """Add the pair to what is found, or say that it is left out. Raises GearshiftError."""
+        if not swap.fits(self._asked.budget_s, time.monotonic() - self._begun, self._took_s):
+            self._asked.session.output.say(f"left out, too long for the budget: {origin} > {goal}")
+            return
+        if not self._asked.beside_traffic:
+            await _alone(self._admin)
+        if self._asked.resume and (stored := self._kept.find(await self._key(origin, goal))) is not None:
+            self._found.cells.append(stored)
+            return
+        await self._measure(client, origin, goal)
+
+    async def _measure(self, client: Client, origin: str, goal: str) -> None:
+        await self._known(origin)  # while it is resident: it is stopped when the pair is done
+        begun = time.monotonic()
+        cell = await swap.measure(client, self._admin, origin, goal, trials=self._asked.base.trials)
+        self._took_s.append(time.monotonic() - begun)
+        self._found.cells.append(cell)
+        self._kept.add(cell, await self._key(origin, goal))
+
+    async def _key(self, origin: str, goal: str) -> str:
+        way = {"beside_traffic": self._asked.beside_traffic, "server": self._asked.session.admin.target.url}
+        sides = await self._known(origin), await self._known(goal)
+        return swap.key(*sides, trials=self._asked.base.trials, way=way)
+
+    async def _known(self, variant: str) -> Target:
+        """What the variant is; only a running one shows its command line and its files."""
+        variants = self._found.variants
+        if variant not in variants:
+            await self._admin.load(variant)
+            variants[variant] = await _resident(self._asked, self._admin, self._found.target.url, variant)
+        return variants[variant]
 
 
 async def _resident(asked: Asked, admin: BenchAdmin, url: str, variant: str) -> Target:
@@ -145,9 +188,13 @@ class _Kept:
         )  # fmt: skip
         self._number = self._measurements.begin_experiment(record) if self._measurements else 0
 
-    def add(self, cell: swap.SwapCell) -> None:
+    def find(self, address: str) -> swap.SwapCell | None:
+        stored = self._measurements.find_cell(address) if self._measurements else None
+        return swap.from_record(stored.record) if stored else None
+
+    def add(self, cell: swap.SwapCell, address: str) -> None:
         if self._measurements:
-            self._measurements.add_cell(self._number, swap.to_record(cell))
+            self._measurements.add_cell(self._number, swap.to_record(cell, address))
 
     def end(self, found: Swaps) -> None:
         if self._measurements:
