@@ -263,7 +263,7 @@ def test_stop_gives_up_waiting_after_its_timeout(admin: FakeAdmin, gearshift: Ge
             124,
             "",
             """\
-stopping qwen:q
+stopping qwen:q8
 error: the server (pid 4194305) still runs after 0.01 s
 hint: it goes on stopping; see gearshift ps
 """,
