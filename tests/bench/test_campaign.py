@@ -104,10 +104,18 @@ def test_a_budget_that_is_no_duration_is_a_problem() -> None:
     assert [problem.path for problem in caught.value.problems] == ["budget"]
 
 
-def test_swaps_are_neither_counted_nor_cut_by_a_budget() -> None:
-    only = campaign.read_campaign({"budget": "1s", "experiments": [{"kind": "swap"}]}, context=None)
-    cut, _ = campaign.fit_campaign(only, Pace(prefill_tok_s=100, decode_tok_s=10))
-    assert cut == only
+def test_a_step_of_swaps_has_an_equal_share_of_the_budget() -> None:
+    levels, swaps = {"kind": "concurrency", "levels": [1, 2, 4]}, {"kind": "swap"}
+    both = campaign.read_campaign({"budget": "60s", "experiments": [swaps, levels]}, context=None)
+    alone = campaign.read_campaign({"budget": "30s", "experiments": [levels]}, context=None)
+    pace = Pace(prefill_tok_s=1000, decode_tok_s=10)
+    assert both.swap_budget_s == 30
+    assert campaign.fit_campaign(both, pace)[1][1] == campaign.fit_campaign(alone, pace)[1][0]
+
+
+def test_without_a_budget_swaps_have_no_limit() -> None:
+    found = campaign.read_campaign({"experiments": [{"kind": "swap"}]}, context=None)
+    assert found.swap_budget_s is None
 
 
 def test_an_empty_campaign_is_a_problem() -> None:

@@ -152,15 +152,19 @@ def test_only_the_pairs_that_are_missing_are_swapped(gearshift: Gearshift, admin
     assert swap_events(admin) == 2
 
 
-def test_a_campaign_takes_stored_swaps_and_plans_none_of_its_budget_for_them(
+def test_a_campaign_takes_stored_swaps_and_gives_new_ones_their_share_of_its_budget(
     gearshift: Gearshift, admin: MeasuredAdmin, tmp_path: Path
 ) -> None:
     file = tmp_path / "campaign.yaml"
     entry = {"kind": "swap", "variants": ["m:a", "m:b"], "trials": 1}
-    file.write_text(json.dumps({"budget": "1ms", "experiments": [entry]}))
+    file.write_text(json.dumps({"budget": "1h", "experiments": [entry]}))
+    asked = ("bench", "campaign", str(file), "--json")
+    short = gearshift(*asked, "--budget", "1ms")
+    assert [cell["setting"] for cell in document(short)[0]["cells"]] == ["m:a > m:b"]
+    assert "left out, too long for the budget: m:b > m:a" in short.stderr
     for _ in range(2):
-        (found,) = document(gearshift("bench", "campaign", str(file), "--budget", "1ms", "--json"))
-        assert len(found["cells"]) == 2
+        (found,) = document(gearshift(*asked))
+        assert [cell["setting"] for cell in found["cells"]] == ["m:a > m:b", "m:b > m:a"]
         assert swap_events(admin) == 2
 
 

@@ -30,6 +30,11 @@ class Campaign:
     budget_s: float | None
     steps: tuple[Step, ...]
 
+    @property
+    def swap_budget_s(self) -> float | None:
+        """Seconds that each step of swaps may take; None = no limit."""
+        return None if self.budget_s is None else self.budget_s / len(self.steps)
+
 
 def read_campaign(document: Mapping[str, Any], *, context: int | None) -> Campaign:
     """The campaign in ``document``; ladders end at ``context``.
@@ -55,14 +60,17 @@ def read_campaign(document: Mapping[str, Any], *, context: int | None) -> Campai
 def fit_campaign(campaign: Campaign, pace: Pace) -> tuple[Campaign, tuple[Fitted, ...]]:
     """The campaign cut to its budget, which its experiments share in proportion to what they would cost.
 
-    Swaps are neither counted nor cut: what one costs is what they measure.
+    What a swap costs is known only by measuring one: each such step has an equal share (`Campaign.swap_budget_s`) and
+    leaves out the pairs that do not fit while it runs.
     """
     if campaign.budget_s is None:
         return campaign, ()
     costs = [sum(pace.cost_s(cell) for cell in step.plan.cells) for step in campaign.steps]
     whole = sum(costs) or 1.0
+    swaps = sum(not step.plan.cells for step in campaign.steps)
+    share_s = campaign.budget_s * (1 - swaps / len(campaign.steps))
     fitted = tuple(
-        fit(step.plan, pace, campaign.budget_s * cost / whole) for step, cost in zip(campaign.steps, costs, strict=True)
+        fit(step.plan, pace, share_s * cost / whole) for step, cost in zip(campaign.steps, costs, strict=True)
     )
     steps = tuple(replace(step, plan=found.plan) for step, found in zip(campaign.steps, fitted, strict=True))
     return replace(campaign, steps=steps), fitted

@@ -146,7 +146,7 @@ async def _steps(
     for step in campaign.steps:
         if step.plan.name == SWAP:
             await places.close()  # a lease that is held would be in the way of every swap
-            await _swapped(asked, step, progress, ran, number)
+            await _swapped(replace(asked, budget_s=campaign.swap_budget_s), step, progress, ran, number)
         else:
             place = await places.at(step)
             await _asked(step, runner_for(asked, place, progress, campaign=number), ran)
@@ -163,8 +163,7 @@ async def _asked(step: Step, runner: Runner, ran: _Ran) -> None:
 
 async def _swapped(asked: Asked, step: Step, progress: Progress, ran: _Ran, number: int | None) -> None:
     ending = Ending()
-    # The budget is shared out among the other experiments; none of it is planned for swaps.
-    asked = replace(asked, base=replace(asked.base, trials=step.trials), budget_s=None)
+    asked = replace(asked, base=replace(asked.base, trials=step.trials))
     try:
         await measure_swaps(asked, tuple(step.names), progress, ending, campaign=number)
     finally:
