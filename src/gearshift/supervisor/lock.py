@@ -14,6 +14,7 @@ from gearshift.supervisor.processes import command_line, read_process
 from gearshift.supervisor.state_file import unusable_state
 
 _DYING_S = 5.0  # a killed holder keeps its lock until the kernel has taken it apart
+_LIVING_S = 0.5  # a holder that was just killed looks alive until the kernel gets round to it
 
 
 class StateLock:
@@ -39,10 +40,10 @@ class StateLock:
         return self
 
     def _take(self, descriptor: int) -> None:
-        end = time.monotonic() + _DYING_S
+        began = time.monotonic()
         while not _locked(descriptor):
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            if _lives(holder) or time.monotonic() > end:
+            if time.monotonic() - began > (_LIVING_S if _lives(holder) else _DYING_S):
                 raise self._taken(holder)
             time.sleep(0.01)
         try:
