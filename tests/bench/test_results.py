@@ -49,6 +49,7 @@ def test_a_single_run_has_no_interval_to_be_apart() -> None:
         (experiment(2, cell(1, 0.01, output=64)), "the length of the answers differs"),
         (experiment(2, cell(1, 0.01, kind="code")), "the kind of text differs"),
         (experiment(2, cell(1, 0.01, cache="warm")), "whether prompts were cold"),
+        (experiment(2, cell(1, 0.01, burst=True)), "whether streams start at once differs: False against True"),
         (experiment(2, cell(2, 0.01)), "no point in common"),
         (experiment(2), "no cells"),
     ],

@@ -49,6 +49,14 @@ async def test_a_cell_has_the_truths_figures_with_intervals() -> None:
     assert result.tokens_per_step == 1.0
 
 
+async def test_the_starts_of_a_trial_are_spread_unless_a_burst_is_asked_for() -> None:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        spread = await rig.prepare(replace(CELL, concurrency=2))
+        burst = await rig.prepare(replace(CELL, concurrency=2, burst=True))
+    assert spread.spread_s >= FAST.ttft_s
+    assert burst.spread_s == 0.0
+
+
 async def test_prompts_have_the_exact_length_by_the_servers_tokenizer() -> None:
     result = await measure(replace(FAST, template_tokens=0), replace(CELL, depth=200))
     prompts = {sample.usage.prompt for trial in result.trials for sample in trial.samples if sample.usage}

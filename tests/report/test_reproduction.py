@@ -41,6 +41,10 @@ LINES = [
         ),
     ),
     (
+        document("concurrency", {**CELL, "burst": True}),
+        "gearshift bench concurrency --levels 2 --input 512 --model m:a --output 64 --requests 4 --repeats 3 --burst",
+    ),
+    (
         document("prefix", {**CELL, "shared_prefix": 384, "kind": "code"}),
         "gearshift bench prefix --prefix 384 --suffix 128 --model m:a --output 64 --requests 4 --repeats 3 --text code",
     ),

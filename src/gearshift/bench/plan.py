@@ -34,6 +34,7 @@ class CellPlan:
     cache: CacheIntent = "cold"
     shared_prefix: int = 0  # tokens that all prompts of the cell begin with; for cache "warm"
     needles: tuple[float, ...] = ()
+    burst: bool = False  # a trial's streams start at once, not spread over one time to first token
     rate: float | None = None  # requests a second of an open loop; None = closed loop
     seed: int = 0
     extra: Mapping[str, object] = field(default_factory=dict)  # further keys of every body

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from gearshift.bench.plan import CellPlan
 from gearshift.domain.errors import GearshiftError
 from gearshift.store import StoredCell, StoredExperiment
 
@@ -17,8 +18,11 @@ _MUST_AGREE = {
     "dialect": "the endpoint",
     "exact": "whether answers end by themselves",
     "cache": "whether prompts were cold",
+    "burst": "whether streams start at once",
     "rate": "closed or open loop",
 }  # fmt: skip
+
+_UNSAID = asdict(CellPlan(""))  # what a plan means that was stored before it could say so
 
 
 class IncomparableError(GearshiftError):
@@ -50,7 +54,7 @@ def why_incomparable(a: StoredExperiment, b: StoredExperiment) -> tuple[str, ...
     if not (plans_a and plans_b):
         return (*reasons, "one of them has no cells")
     for key, meaning in _MUST_AGREE.items():
-        left, right = ({str(plan.get(key)) for plan in plans} for plans in (plans_a, plans_b))
+        left, right = ({str(plan.get(key, _UNSAID[key])) for plan in plans} for plans in (plans_a, plans_b))
         if left != right:
             reasons.append(f"{meaning} differs: {'/'.join(sorted(left))} against {'/'.join(sorted(right))}")
     if not any(True for _ in _matched(a, b)):

@@ -36,7 +36,7 @@ class Prepared:
 
     plan: CellPlan
     ask: Ask
-    spread_s: float  # starts are spread over one time to first token
+    spread_s: float  # starts are spread over one time to first token; 0 = a burst
 
 
 class Rig:
@@ -124,7 +124,7 @@ class Rig:
             raise TargetError(msg, hint="check the model's name and that the prompt fits its context")
         self._learn(plan, good[0])
         ttft = min(sample.ttft_s or 0.0 for sample in good)
-        return Prepared(plan, ask, min(ttft, _MOST_SPREAD_S))
+        return Prepared(plan, ask, 0.0 if plan.burst else min(ttft, _MOST_SPREAD_S))
 
     async def trial(self, prepared: Prepared, number: int, *, boot: int = 0) -> Trial:
         """The ``number``-th repeat of a prepared cell."""

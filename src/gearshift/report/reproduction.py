@@ -116,6 +116,8 @@ def _shape(plan: Plan) -> Iterator[str]:
         yield from ("--api", str(plan["dialect"]))
     if not plan.get("exact", True):
         yield "--natural-end"
+    if plan.get("burst"):
+        yield "--burst"
     if plan.get("extra"):
         yield from ("--extra", json.dumps(plan["extra"]))
 

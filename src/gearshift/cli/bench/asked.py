@@ -103,9 +103,9 @@ def measuring(*, output: int = 128, count: Option | None = None, trials: int = 3
 
 _SHARED = {
     "url", "model", "key_env", "card", "beside_traffic", "budget_s", "resume", "no_store", "as_json",
-    "output", "requests", "repeats", "text", "prompts", "api", "natural_end", "extra",
+    "output", "requests", "repeats", "text", "prompts", "api", "natural_end", "burst", "extra",
 }  # fmt: skip
-_OF_CELL = ("output", "requests", "repeats", "text", "prompts", "api", "natural_end", "extra")
+_OF_CELL = ("output", "requests", "repeats", "text", "prompts", "api", "natural_end", "burst", "extra")
 
 
 def _shape(output: int) -> Sequence[Option]:
@@ -115,6 +115,7 @@ def _shape(output: int) -> Sequence[Option]:
         click.option("--prompts", metavar="FILE", help="Prompts from ShareGPT, Spec-Bench or JSON lines instead."),
         click.option("--api", type=click.Choice(_DIALECTS), default="chat", show_default=True, help="The endpoint."),
         click.option("--natural-end", is_flag=True, help="Let answers end by themselves: for acceptance figures."),
+        click.option("--burst", is_flag=True, help="Start all streams at once; else spread over one first token."),
         click.option("--extra", type=JsonObject(), metavar="JSON", help="Further keys of every request."),
     )
 
@@ -137,6 +138,7 @@ def _base(
         trials=repeats,
         file=prompts,
         exact=not more.get("natural_end", False),
+        burst=more.get("burst", False),
         extra=more.get("extra") or {},
         **shape,
     )
