@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from fakes.front import Engine, Front, front
+from gearshift.domain.errors import QueueFullError
 from gearshift.domain.settings import ApiKey
 
 pytestmark = pytest.mark.anyio
@@ -198,3 +199,43 @@ async def test_metrics_do_without_an_engine_that_does_not_answer() -> None:
     async with front(1) as door, aiohttp.ClientSession() as client, client.get(f"{door.url}/metrics") as response:
         assert response.status == 200
         assert "gearshift_engine_running{" not in await response.text()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/chat/completions", b'{"model":"nope"}', 404),
+        ("/v1/chat/completions", b"{", 400),
+        ("/v1/messages", b"x" * 2000, 413),
+        ("/upstream/nope/version", b"", 404),
+        ("/upstream/m:v/sleep", b"", 404),
+    ],
+)
+async def test_what_is_refused_before_its_variant_is_known_leaves_a_record(
+    client: aiohttp.ClientSession, door: Front, path: str, body: bytes, status: int
+) -> None:
+    await door.reconfigure(body_limit_bytes=1000)
+    async with client.post(path, data=body) as response:
+        assert response.status == status
+    record = await door.record()
+    assert (record.variant, record.path, record.status, record.outcome) == ("", path, status, "refused")
+    assert record.dispatched_s is None
+
+
+async def test_a_full_queue_is_recorded_with_the_status_of_its_answer(
+    client: aiohttp.ClientSession, door: Front
+) -> None:
+    door.broker.refusal = QueueFullError("the queue is full", retry_after_s=3)
+    async with client.post("/v1/chat/completions", json={"model": "m"}) as response:
+        assert response.status == 429
+    record = await door.record()
+    assert (record.variant, record.status, record.outcome) == ("m:v", 429, "refused")
+
+
+async def test_who_is_turned_away_at_the_gate_fills_no_store(client: aiohttp.ClientSession, door: Front) -> None:
+    await door.reconfigure(api_keys=(ApiKey("laptop", "secret"),))
+    async with client.post("/v1/chat/completions", json={"model": "m"}) as response:
+        assert response.status == 401
+    async with client.get("/nowhere", headers={"Authorization": "Bearer secret"}) as response:
+        assert response.status == 404
+    assert door.sink.requests == []

@@ -5,8 +5,6 @@ import pytest
 from yarl import URL
 
 from fakes.front import Engine, Front
-from fakes.serving import until
-from gearshift.domain.settings import ApiKey
 
 pytestmark = pytest.mark.anyio
 
@@ -43,30 +41,3 @@ async def test_an_unknown_variant_is_a_404(client: aiohttp.ClientSession) -> Non
     async with client.get("/upstream/nope/version") as response:
         assert response.status == 404
         assert (await response.json())["error"]["code"] == "model_not_found"
-
-
-async def test_a_websocket_is_bridged_both_ways_and_releases_its_lease(
-    client: aiohttp.ClientSession, door: Front
-) -> None:
-    async with client.ws_connect("/upstream/m:v/ws") as socket:
-        await socket.send_str("hello")
-        assert (await socket.receive_str()) == "hello"
-        await socket.send_bytes(b"\x00\xff")
-        assert (await socket.receive_bytes()) == b"\x00\xff"
-        assert door.broker.leases[0].releases == 0
-    await until(lambda: door.broker.leases[0].releases == 1)
-
-
-async def test_a_websocket_is_closed_when_its_lease_is_revoked(client: aiohttp.ClientSession, door: Front) -> None:
-    async with client.ws_connect("/upstream/m:v/ws") as socket:
-        door.broker.leases[0].taken_back.set_result("the engine died")
-        message = await socket.receive(timeout=5)
-        assert message.type is aiohttp.WSMsgType.CLOSE
-        assert socket.close_code == 1011
-
-
-async def test_a_websocket_without_a_key_is_a_401(client: aiohttp.ClientSession, door: Front) -> None:
-    await door.reconfigure(api_keys=(ApiKey("laptop", "secret"),))
-    with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-        await client.ws_connect("/upstream/m:v/ws")
-    assert caught.value.status == 401

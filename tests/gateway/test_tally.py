@@ -89,3 +89,10 @@ def test_an_engines_figures_are_summed_under_neutral_names() -> None:
 
 def test_an_engine_without_names_has_no_figures() -> None:
     assert neutral_figures(VLLM, MetricNames()) == {}
+
+
+def test_a_request_without_a_variant_is_counted_and_timed_for_none() -> None:
+    tally = Tally()
+    tally.request(replace(RECORD, variant="", outcome="refused"))
+    assert tally.requests == {("", "refused"): 1}
+    assert not tally.duration

@@ -14,9 +14,9 @@ class RequestRecord:
 
     id: str
     arrived: float  # unix time
-    variant: str
+    variant: str  # "" = refused before it was known
     path: str
-    status: int
+    status: int  # as the client got it: 101 of a websocket, 0 when the client went before any
     queued_s: float
     load_s: float
     dispatched_s: float | None  # sent to the engine

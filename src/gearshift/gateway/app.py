@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
@@ -31,12 +32,13 @@ from gearshift.gateway.multipart import multipart_payload
 from gearshift.gateway.passthrough import PREFIX, locate
 from gearshift.gateway.payload import JsonPayload, Payload, RawPayload
 from gearshift.gateway.presence import Presence
+from gearshift.gateway.recording import recorded
 from gearshift.gateway.relay import Relay
 from gearshift.gateway.reply import Reply
 from gearshift.gateway.stamps import Clock, Stamps
 from gearshift.gateway.tally import Tally
 from gearshift.gateway.upload import Upload
-from gearshift.gateway.websocket import bridge, refuse
+from gearshift.gateway.websocket import Socket, bridge
 
 # A client that reads nothing must not keep a failed request alive for the sake of its error event.
 _FAREWELL_S: Final = 5.0
@@ -93,10 +95,10 @@ class Gateway:
         except ClientGoneError:
             return
         except GearshiftError as error:
-            await _farewell(reply, error, scope["path"])
+            await _farewell(reply.fail(error, routes.dialect_of(scope["path"])))
         except Exception:
             # A defect of ours: the client gets the dialect's 500, the server below logs the traceback.
-            await _farewell(reply, GearshiftError("internal error, see the server's log"), scope["path"])
+            await _farewell(reply.fail(_defect(), routes.dialect_of(scope["path"])))
             raise
 
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply, settings: Settings) -> None:
@@ -140,53 +142,76 @@ class Gateway:
         self, scope: Scope, receive: Receive, reply: Reply, client: Client, operation: routes.Operation
     ) -> None:
         exchange = self._exchange(scope, reply, client, operation, target_of(scope))
-        limit = self._services.settings().body_limit_bytes
-        kind = (header(scope["headers"], b"content-type") or b"").decode("latin-1")
-        if kind.lower().startswith("multipart/form-data"):
-            with Upload(receive, scope["headers"], limit) as upload:
-                payload: Payload = await multipart_payload(upload, kind)
-                await exchange.run(upload.drain, payload, self._services.broker.resolve(payload.model))
-            return
-        body = await read_body(receive, scope["headers"], limit)
-        payload = _without_body(scope) if scope["method"] == "GET" else JsonPayload(parse(body))
-        await exchange.run(partial(until_gone, receive), payload, self._services.broker.resolve(payload.model))
+        with self._recorded(exchange):
+            limit = self._services.settings().body_limit_bytes
+            kind = (header(scope["headers"], b"content-type") or b"").decode("latin-1")
+            if kind.lower().startswith("multipart/form-data"):
+                with Upload(receive, scope["headers"], limit) as upload:
+                    payload: Payload = await multipart_payload(upload, kind)
+                    await exchange.run(upload.drain, payload, self._services.broker.resolve(payload.model))
+                return
+            body = await read_body(receive, scope["headers"], limit)
+            payload = _without_body(scope) if scope["method"] == "GET" else JsonPayload(parse(body))
+            await exchange.run(partial(until_gone, receive), payload, self._services.broker.resolve(payload.model))
 
     async def _upstream(self, scope: Scope, receive: Receive, reply: Reply, client: Client) -> None:
-        route, target = locate(scope, self._services.broker)
-        exchange = self._exchange(scope, reply, client, routes.RAW, target)
-        with Upload(receive, scope["headers"], self._services.settings().body_limit_bytes) as upload:
-            has_body = bool(await upload.take()) or not upload.whole
-            payload = RawPayload(route.variant.id, upload.read() if has_body else None, upload.length)
-            await exchange.run(upload.drain, payload, route)
+        exchange = self._exchange(scope, reply, client, routes.RAW)
+        with self._recorded(exchange):
+            route, exchange.target = locate(scope, self._services.broker)
+            with Upload(receive, scope["headers"], self._services.settings().body_limit_bytes) as upload:
+                has_body = bool(await upload.take()) or not upload.whole
+                payload = RawPayload(route.variant.id, upload.read() if has_body else None, upload.length)
+                await exchange.run(upload.drain, payload, route)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
+        socket = Socket(scope, receive, send)
         try:
-            admit(scope, self._services.settings(), side_effects=True)
-            if not scope["path"].startswith(PREFIX):
-                hint = f"an engine's own websockets are below {PREFIX}MODEL:VARIANT/"
-                raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}", hint=hint)
-            route, target = locate(scope, self._services.broker)
-            async with Presence(partial(until_gone, receive), Reply(send, [])):
-                lease = await lease_for(self._services, route, scope["headers"])
-            await bridge(scope, receive, send, self._services.engines, lease, target)
+            client = admit(scope, self._services.settings(), side_effects=True)
+            await self._bridge(socket, client)
         except ClientGoneError:
             return
         except GearshiftError as error:
-            await refuse(scope, send, error)
+            await _farewell(socket.fail(error))
+        except Exception:
+            await _farewell(socket.fail(_defect()))
+            raise
+
+    async def _bridge(self, socket: Socket, client: Client) -> None:
+        scope, services = socket.scope, self._services
+        if not scope["path"].startswith(PREFIX):
+            hint = f"an engine's own websockets are below {PREFIX}MODEL:VARIANT/"
+            raise RefusedError(404, "not_found", f"no websocket is served at {scope['path']}", hint=hint)
+        stamps, figures = Stamps(scope["path"], services.clock(), client=client.name), Figures()
+        with recorded(services, stamps, figures, lambda: socket.status):
+            route, target = locate(scope, services.broker)
+            stamps.variant = route.variant.id
+            async with Presence(partial(until_gone, socket.receive), Reply(socket.send, [])):
+                lease = await lease_for(services, route, scope["headers"])
+            stamps.grant(lease, services.clock())
+            code = await bridge(socket, services.engines, lease, target, figures)
+            await socket.close(code)  # with the lease given back: a client may take its time to answer
+
+    def _recorded(self, exchange: Exchange) -> AbstractContextManager[None]:
+        relay = exchange.relay
+        return recorded(self._services, exchange.stamps, relay.figures, lambda: relay.reply.status)
 
     def _exchange(
-        self, scope: Scope, reply: Reply, client: Client, operation: routes.Operation, target: str
+        self, scope: Scope, reply: Reply, client: Client, operation: routes.Operation, target: str = ""
     ) -> Exchange:
         stamps = Stamps(scope["path"], self._services.clock(), client=client.name)
         relay = Relay(self._services.engines, scope, operation, reply, Figures(), self._services.clock)
         return Exchange(self._services, relay, stamps, target)
 
 
-async def _farewell(reply: Reply, error: GearshiftError, path: str) -> None:
-    with contextlib.suppress(TimeoutError):
+def _defect() -> GearshiftError:
+    return GearshiftError("internal error, see the server's log")
+
+
+async def _farewell(saying: Awaitable[None]) -> None:
+    with contextlib.suppress(TimeoutError, ClientGoneError):
         async with asyncio.timeout(_FAREWELL_S):
-            await reply.fail(error, routes.dialect_of(path))
+            await saying
 
 
 def target_of(scope: Scope) -> str:

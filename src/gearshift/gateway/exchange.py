@@ -1,4 +1,4 @@
-"""One request on its way: a place in the queue, a lease, the relay, the record."""
+"""One request on its way: a place in the queue, a lease, the relay."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 
 import aiohttp
 
-from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadFailedError, NotResidentError
+from gearshift.domain.errors import NotResidentError
 from gearshift.domain.leasing import Broker, Lease, Route, Ticket
-from gearshift.domain.records import Outcome, Sink
+from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings, SideRule
-from gearshift.edge.asgi import ClientGoneError, Header, Headers
+from gearshift.edge.asgi import Header, Headers
 from gearshift.gateway.engine import EngineClient
 from gearshift.gateway.heartbeat import Heartbeat
 from gearshift.gateway.payload import Payload
@@ -27,9 +27,9 @@ from gearshift.gateway.tally import Tally
 # then the answer can still carry a status of its own: a load that fails at once is a proper 503.
 FIRST_COMMENT_S: Final = 1.0
 # How long a broken connection waits for control to say why the engine went.
-_REASON_S: Final = 0.25
-_HTTP_ERROR: Final = 400
-_GONE = (aiohttp.ClientError, TimeoutError, OSError)
+REASON_S: Final = 0.25
+# What a broken connection to an engine raises.
+GONE: Final = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Services:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request whose body is known. ``run`` it once; what goes wrong is raised and noted in the stamps."""
+    """One request whose body is known. ``run`` it once; what goes wrong is raised."""
 
     services: Services
     relay: Relay
@@ -54,20 +54,10 @@ class Exchange:
     target: str  # path and query as the client sent them
 
     async def run(self, watch: Watch, payload: Payload, route: Route) -> None:
-        """Serve it. Raises GearshiftError or ClientGoneError with the stamps' outcome set; writes the record."""
+        """Serve it. Raises GearshiftError or ClientGoneError."""
         self.stamps.variant = route.variant.id
-        try:
-            async with Presence(watch, self.relay.reply):
-                await self._serve(payload, route)
-            self.stamps.outcome = "ok" if self.relay.reply.status < _HTTP_ERROR else "error"
-        except ClientGoneError:
-            self.stamps.outcome = "client_gone"
-            raise
-        except GearshiftError as error:
-            self.stamps.outcome = _outcome(error)
-            raise
-        finally:
-            self._record()
+        async with Presence(watch, self.relay.reply):
+            await self._serve(payload, route)
 
     async def _serve(self, payload: Payload, route: Route) -> None:
         if not self.relay.operation.waits:
@@ -78,13 +68,13 @@ class Exchange:
         lease = await lease_for(self.services, route, self.relay.scope["headers"], comments)
         hold = Hold(lease)
         with hold:
-            self._note(lease)
+            self.stamps.grant(lease, self.services.clock())
             try:
                 outgoing = payload.outgoing(self.relay.operation, lease.variant, lease.upstream.served_name)
                 with self._heartbeat(lease) if comments else nullcontext():
                     await self.relay.run(lease.upstream, self.target, outgoing, _facts(lease))
-            except _GONE as error:
-                reason = await hold.reason(_REASON_S)
+            except GONE as error:
+                reason = await hold.reason(REASON_S)
                 raise engine_gone(lease.variant.id, error, reason, begun=self.relay.reply.begun) from error
 
     async def _peek(self, payload: Payload, route: Route) -> None:
@@ -97,23 +87,12 @@ class Exchange:
         outgoing = payload.outgoing(self.relay.operation, variant, upstream.served_name)
         try:
             await self.relay.run(upstream, self.target, outgoing, [(b"x-gearshift-variant", variant.id.encode())])
-        except _GONE as error:
+        except GONE as error:
             raise engine_gone(variant.id, error, None, begun=self.relay.reply.begun) from error
 
     def _heartbeat(self, lease: Lease) -> Heartbeat:
         text = f"waiting for {lease.variant.id}"
         return Heartbeat(self.relay.reply, self.relay.figures, self.services.settings().keepalive_s, text)
-
-    def _note(self, lease: Lease) -> None:
-        stamps = self.stamps
-        stamps.variant = lease.variant.id
-        stamps.queued_s, stamps.load_s = lease.queued_s, lease.load_s
-        stamps.dispatched = self.services.clock()
-
-    def _record(self) -> None:
-        record = self.stamps.record(self.relay.reply.status, self.relay.figures, self.services.clock())
-        self.services.tally.request(record)
-        self.services.sink.request(record)
 
 
 async def lease_for(services: Services, route: Route, headers: Headers, comments: Reply | None = None) -> Lease:
@@ -159,9 +138,3 @@ def _facts(lease: Lease) -> list[Header]:
         (b"x-gearshift-queue-ms", b"%d" % round(lease.queued_s * 1000)),
         (b"x-gearshift-load-ms", b"%d" % round(lease.load_s * 1000)),
     ]
-
-
-def _outcome(error: GearshiftError) -> Outcome:
-    if isinstance(error, InterruptedLeaseError):
-        return "engine_died"
-    return "error" if isinstance(error, LoadFailedError) else "refused"

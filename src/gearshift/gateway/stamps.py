@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gearshift.domain.leasing import Lease
 from gearshift.domain.records import Outcome, RequestRecord
 from gearshift.gateway.meter import Figures
 
@@ -26,11 +27,17 @@ class Stamps:
     arrived: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: f"{_PREFIX}-{next(_COUNT):x}")
     client: str | None = None
-    variant: str = ""
+    variant: str = ""  # until it is known
     queued_s: float = 0.0
     load_s: float = 0.0
     dispatched: float | None = None
     outcome: Outcome = "error"  # until something better is known
+
+    def grant(self, lease: Lease, now: float) -> None:
+        """A lease was given and the engine is asked from here on."""
+        self.variant = lease.variant.id
+        self.queued_s, self.load_s = lease.queued_s, lease.load_s
+        self.dispatched = now
 
     def record(self, status: int, figures: Figures, ended: float) -> RequestRecord:
         """What is remembered of the request."""

@@ -65,9 +65,11 @@ class Tally:
     tokens_out: defaultdict[str, Histogram] = field(default_factory=_tokens)
 
     def request(self, record: RequestRecord) -> None:
-        """Count a finished request."""
+        """Count a finished request; one that never had a variant says nothing of any variant's times."""
         name = record.variant
         self.requests[name, record.outcome] += 1
+        if not name:
+            return
         self.queue[name].observe(record.queued_s)
         self.load[name].observe(record.load_s if record.load_s > 0 else None)
         self.first_token[name].observe(_first_token_s(record))

@@ -36,7 +36,7 @@ def answer(state: State, connection: Connection, request: Request) -> bool:
         connection.answer_json({"error": loading}, 503)
         return True
     if request.path == "/ws":
-        echo(connection, request)
+        state.closed_with = echo(connection, request)
         return False
     if request.path in GENERATIONS or request.path in COUNTED:
         return _generate(state, connection, request)

@@ -21,6 +21,7 @@ class State:
         self.sleeping = False
         self.wake_failed = False
         self.grandchild: int | None = None
+        self.closed_with: int | None = None  # the last websocket
         self.counts = {
             "started": 0,
             "finished": 0,
@@ -70,7 +71,13 @@ class State:
 
     def report(self) -> dict[str, Any]:
         with self.lock:
-            return {**self.counts, "requests": self.seen, "grandchild": self.grandchild, "sleeping": self.sleeping}
+            return {
+                **self.counts,
+                "requests": self.seen,
+                "grandchild": self.grandchild,
+                "sleeping": self.sleeping,
+                "closed_with": self.closed_with,
+            }
 
 
 def metrics(state: State) -> str:

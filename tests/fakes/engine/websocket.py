@@ -9,8 +9,11 @@ GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 section 1.3
 CLOSE, PING, PONG = 8, 9, 10
 
 
-def echo(connection: Connection, request: Request) -> None:
-    """Answer the upgrade, then echo text and binary frames until the peer closes."""
+def echo(connection: Connection, request: Request) -> int | None:
+    """Answer the upgrade, then echo text and binary frames until the peer closes; the code of its close.
+
+    The message "close N" is answered with a close of that code, "cut" by hanging up without one.
+    """
     accept = base64.b64encode(hashlib.sha1(request.header("sec-websocket-key").encode() + GUID).digest())  # noqa: S324 - the RFC's
     connection.write(
         b"HTTP/1.1 101 Fake\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
@@ -19,9 +22,14 @@ def echo(connection: Connection, request: Request) -> None:
     )
     while frame := _read_frame(connection):
         opcode, payload = frame
+        if payload == b"cut":
+            return None
+        if payload.startswith(b"close "):
+            opcode, payload = CLOSE, int(payload.removeprefix(b"close ")).to_bytes(2, "big")
         _write_frame(connection, PONG if opcode == PING else opcode, payload)
         if opcode == CLOSE:
-            return
+            return int.from_bytes(payload[:2], "big") if payload else None
+    return None
 
 
 def _read_frame(connection: Connection) -> tuple[int, bytes] | None:

@@ -1,0 +1,50 @@
+"""The record of a request, written on every way out: served, refused before its variant was known, cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final
+
+from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadFailedError
+from gearshift.domain.records import Outcome
+from gearshift.edge.asgi import ClientGoneError
+from gearshift.edge.errors import classify
+from gearshift.gateway.exchange import Services
+from gearshift.gateway.meter import Figures
+from gearshift.gateway.stamps import Stamps
+
+_HTTP_ERROR: Final = 400
+
+
+@contextmanager
+def recorded(services: Services, stamps: Stamps, figures: Figures, status: Callable[[], int]) -> Iterator[None]:
+    """``with``: one request from its admission on; how it ended goes to the tally and the sink, what it raised goes on.
+
+    ``status`` says what the client was sent so far, 0 while nothing was; a failure before that is recorded with the
+    status that it will be answered with. Who is turned away at the gate never comes here: strangers fill no store.
+    """
+    told = 0
+    try:
+        yield
+        stamps.outcome = "ok" if status() < _HTTP_ERROR else "error"
+    except ClientGoneError:
+        stamps.outcome = "client_gone"
+        raise
+    except GearshiftError as error:
+        stamps.outcome, (told, _, _) = _outcome(error), classify(error)
+        raise
+    except Exception:
+        told = HTTPStatus.INTERNAL_SERVER_ERROR.value
+        raise
+    finally:
+        record = stamps.record(status() or told, figures, services.clock())
+        services.tally.request(record)
+        services.sink.request(record)
+
+
+def _outcome(error: GearshiftError) -> Outcome:
+    if isinstance(error, InterruptedLeaseError):
+        return "engine_died"
+    return "error" if isinstance(error, LoadFailedError) else "refused"
