@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from fakes.broker import upstream_at
 from fakes.front import Engine, Front, chat_variant, front, read_cut
 from fakes.serving import until
+from gearshift.gateway.relay import following
 
 pytestmark = pytest.mark.anyio
 
@@ -147,6 +149,27 @@ async def test_an_engine_that_dies_mid_stream_is_an_error_event_and_no_clean_end
     record = await door.record()
     assert record.outcome == "engine_died"
     assert [lease.releases for lease in door.broker.leases] == [1]
+
+
+async def test_the_error_event_of_a_responses_stream_carries_the_next_number(
+    client: aiohttp.ClientSession, fake: Engine
+) -> None:
+    await fake.set(die_mid_stream=3)
+    async with client.post("/v1/responses", json={**PATHS["/v1/responses"], "stream": True}) as response:
+        got = await read_cut(response)
+    numbers = [json.loads(line.removeprefix(b"data: "))["sequence_number"] for line in _data(got)]
+    assert numbers == [0, 1, 2, 3]
+
+
+def _data(stream: bytes) -> list[bytes]:
+    return [line for line in stream.split(b"\n") if line.startswith(b"data: ")]
+
+
+def test_a_number_is_taken_from_the_last_event_sent_or_counted() -> None:
+    events = b'data: {"sequence_number":7}\n\ndata: {"delta":"\\"sequence_number\\":99", "sequence_number" : 8}\n\n'
+    assert following(events, 3) == 9
+    assert following(b'data: {"type":"response.created"}\n\n', 3) == 3
+    assert following(b"", 0) == 0
 
 
 async def test_a_revoked_lease_ends_the_stream_with_its_reason(

@@ -91,8 +91,11 @@ def body_for(error: GearshiftError, dialect: Dialect) -> tuple[int, list[Header]
     return status, headers, msgspec.json.encode(document)
 
 
-def event_for(error: GearshiftError, dialect: Dialect) -> bytes:
-    """The same failure as an event of a stream that has begun; no end marker of the dialect follows it."""
+def event_for(error: GearshiftError, dialect: Dialect, number: int = 0) -> bytes:
+    """The same failure as an event of a stream that has begun; no end marker of the dialect follows it.
+
+    ``number`` is its place among the events of a Responses stream, from 0.
+    """
     if dialect == "anthropic":
         return b"event: error\ndata: %b\n\n" % msgspec.json.encode(_anthropic(error))
     document = _openai(error)
@@ -100,7 +103,7 @@ def event_for(error: GearshiftError, dialect: Dialect) -> bytes:
         return b"data: %b\n\n" % msgspec.json.encode(document)
     _, code, param = classify(error)
     # A Responses error event is flat; "error" is kept beside it because the SDKs raise only when they see it.
-    flat = {"type": "error", "code": code, "message": _sentence(error), "param": param, "sequence_number": 0}
+    flat = {"type": "error", "code": code, "message": _sentence(error), "param": param, "sequence_number": number}
     return b"event: error\ndata: %b\n\n" % msgspec.json.encode({**flat, **document})
 
 

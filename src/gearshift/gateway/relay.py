@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -23,6 +24,8 @@ from gearshift.gateway.stamps import Clock
 # A longer JSON answer is not searched for its usage: parsing it would hold up everybody's streams.
 _LONGEST_ANSWER: Final = 1024**2
 _LONGEST_REASON: Final = 300
+# In a text the quotes would be escaped.
+_NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})')
 
 
 @dataclass(slots=True)
@@ -71,9 +74,14 @@ class Relay:
             self.operation.shape, self.figures, self.clock, withhold=outgoing.withhold, timings=outgoing.timings
         )
         feed, read, send = meter.feed, response.content.readany, self.reply.send
-        while chunk := await read():
-            if whole := feed(chunk):
-                await send({"type": "http.response.body", "body": whole, "more_body": True})
+        sent = b""
+        try:
+            while chunk := await read():
+                if whole := feed(chunk):
+                    sent = whole
+                    await send({"type": "http.response.body", "body": whole, "more_body": True})
+        finally:
+            self.reply.next_number = following(sent, self.figures.events)
         await self.reply.finish(meter.rest())
 
     async def _plain(self, response: aiohttp.ClientResponse) -> None:
@@ -96,6 +104,12 @@ class Relay:
         await self.reply.part(refusal_event(response.status, body, self.operation.dialect))
 
 
+def following(sent: bytes, events: int) -> int:
+    """The number that follows the last one in ``sent``; of a stream without numbers, how many events it had so far."""
+    numbers = _NUMBER.findall(sent)
+    return int(numbers[-1]) + 1 if numbers else events
+
+
 def refusal_event(status: int, body: bytes, dialect: Dialect) -> bytes:
     """An engine's error answer as an error event: its own JSON object where it sent one, else its text."""
     try:
@@ -105,7 +119,8 @@ def refusal_event(status: int, body: bytes, dialect: Dialect) -> bytes:
     if "error" not in document:
         text = body.decode("utf-8", "replace").strip() or f"the engine answered with status {status}"
         document = {"error": {"message": text, "type": "server_error", "code": status, "param": None}}
-    data = msgspec.json.encode({"type": "error", **document, "src": "engine"})
+    numbered = {"sequence_number": 0} if dialect == "responses" else {}  # comments have no numbers, so it is the first
+    data = msgspec.json.encode({"type": "error", **numbered, **document, "src": "engine"})
     return b"data: %b\n\n" % data if dialect == "openai" else b"event: error\ndata: %b\n\n" % data
 
 

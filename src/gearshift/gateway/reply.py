@@ -24,7 +24,7 @@ class Reply:
     last chunk: the client's HTTP library sees an incomplete body, never a clean end.
     """
 
-    __slots__ = ("_extra", "begun", "send", "status", "streams", "whole")
+    __slots__ = ("_extra", "begun", "next_number", "send", "status", "streams", "whole")
 
     def __init__(self, send: Send, extra: list[Header]) -> None:
         self.send = send  # for the hot loop; everybody else uses the methods
@@ -33,6 +33,7 @@ class Reply:
         self.streams = False  # what was begun is an event stream
         self.whole = False
         self.status = 0
+        self.next_number = 0  # of the next event, where a dialect numbers them
 
     async def start(self, status: int, headers: list[Header]) -> None:
         """Status and headers."""
@@ -71,4 +72,4 @@ class Reply:
         if not self.begun:
             await self.answer(*body_for(error, dialect))
         elif self.streams:
-            await self.part(event_for(error, dialect))
+            await self.part(event_for(error, dialect, self.next_number))
