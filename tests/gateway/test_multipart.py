@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 from typing import Any
 
@@ -9,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.front import Engine, Front
-from fakes.serving import until
 from gearshift.edge.errors import RefusedError
 from gearshift.gateway.multipart import FieldFinder
 from gearshift.gateway.upload import MEMORY_BYTES
@@ -93,14 +93,54 @@ async def test_an_upload_arrives_with_only_its_model_changed(
     assert (len(audio) > MEMORY_BYTES) == (audio != b"RIFF" * 10)
 
 
+HALF = MODEL.replace(b"whisper", b"m") + b'--bOuNd\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
+MULTIPART = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+
+
 @pytest.mark.anyio
-async def test_a_lease_is_taken_before_the_upload_is_whole(door: Front, client: aiohttp.ClientSession) -> None:
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/upstream/m:v/v1/audio/transcriptions"])
+async def test_no_place_is_taken_before_the_upload_is_whole(
+    door: Front, client: aiohttp.ClientSession, path: str
+) -> None:
+    asked: list[int] = []
+
     async def body() -> Any:
-        yield MODEL.replace(b"whisper", b"m") + b'--bOuNd\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
-        await until(lambda: bool(door.broker.leases))
+        yield HALF
+        async with client.get("/health") as response:  # once that is answered, the first half was taken in
+            assert response.status == 200
+        asked.append(len(door.broker.asked))
         yield b"x\r\n" + END
 
-    assert await post(client, body(), {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}) == 200
+    async with client.post(path, data=body(), headers=MULTIPART) as response:
+        assert response.status == 200
+    assert asked == [0]
+    assert len(door.broker.asked) == 1
+
+
+@pytest.mark.anyio
+async def test_an_upload_for_an_unknown_model_is_refused_before_it_is_whole(client: aiohttp.ClientSession) -> None:
+    refused = asyncio.Event()
+
+    async def body() -> Any:
+        yield HALF.replace(b"\r\nm\r\n", b"\r\nnope\r\n")
+        await refused.wait()
+
+    async with client.post("/v1/audio/transcriptions", data=body(), headers=MULTIPART) as response:
+        refused.set()
+        assert response.status == 404
+
+
+@pytest.mark.anyio
+async def test_an_upload_of_unknown_length_reaches_the_engine_with_its_length(
+    client: aiohttp.ClientSession, fake: Engine
+) -> None:
+    async def body() -> Any:
+        yield HALF
+        yield b"x\r\n" + END
+
+    assert await post(client, body(), MULTIPART) == 200
+    headers = {name.lower(): value for name, value in (await fake.seen())[-1]["headers"]}
+    assert headers["content-length"] == str(len(HALF + END) + 3 + len("served") - len("m"))
 
 
 async def post(client: aiohttp.ClientSession, data: Any, headers: dict[str, str]) -> int:
@@ -109,22 +149,18 @@ async def post(client: aiohttp.ClientSession, data: Any, headers: dict[str, str]
 
 
 @pytest.mark.anyio
-async def test_an_upload_that_grows_beyond_the_limit_is_a_413_while_it_waits(
-    door: Front, client: aiohttp.ClientSession, fake: Engine
+async def test_an_upload_that_grows_beyond_the_limit_is_a_413_and_never_queues(
+    door: Front, client: aiohttp.ClientSession
 ) -> None:
     await door.reconfigure(body_limit_bytes=100_000)
-    door.broker.open = False
 
     async def body() -> Any:
-        yield MODEL.replace(b"whisper", b"m") + b"--bOuNd\r\nContent-Disposition: form-data; name=f\r\n\r\n"
-        await until(lambda: bool(door.broker.tickets))
+        yield HALF
         for _ in range(20):
             yield b"x" * 10_000
 
-    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    assert await post(client, body(), headers) == 413
-    assert door.broker.tickets[0].left
-    assert await fake.seen() == []
+    assert await post(client, body(), MULTIPART) == 413
+    assert door.broker.asked == []
 
 
 @pytest.mark.anyio

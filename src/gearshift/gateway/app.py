@@ -148,7 +148,9 @@ class Gateway:
             if kind.lower().startswith("multipart/form-data"):
                 with Upload(receive, scope["headers"], limit) as upload:
                     payload: Payload = await multipart_payload(upload, kind)
-                    await exchange.run(upload.drain, payload, self._services.broker.resolve(payload.model))
+                    route = self._services.broker.resolve(payload.model)  # an unknown model needs no whole body
+                    await upload.fill()
+                    await exchange.run(partial(until_gone, receive), payload, route)
                 return
             body = await read_body(receive, scope["headers"], limit)
             payload = _without_body(scope) if scope["method"] == "GET" else JsonPayload(parse(body))
@@ -159,9 +161,9 @@ class Gateway:
         with self._recorded(exchange):
             route, exchange.target = locate(scope, self._services.broker)
             with Upload(receive, scope["headers"], self._services.settings().body_limit_bytes) as upload:
-                has_body = bool(await upload.take()) or not upload.whole
-                payload = RawPayload(route.variant.id, upload.read() if has_body else None, upload.length)
-                await exchange.run(upload.drain, payload, route)
+                await upload.fill()
+                payload = RawPayload(route.variant.id, upload.read() if upload.length else None, upload.length)
+                await exchange.run(partial(until_gone, receive), payload, route)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect

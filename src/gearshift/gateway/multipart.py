@@ -90,7 +90,7 @@ class FieldFinder:
 
 @dataclass(frozen=True, slots=True)
 class UploadPayload:
-    """A body that is streamed on from an upload, its model field rewritten on the way where it has one."""
+    """A body that is sent on from a whole upload, its model field rewritten on the way where it has one."""
 
     upload: Upload
     field: Field | None
@@ -109,7 +109,10 @@ class UploadPayload:
 
 
 async def multipart_payload(upload: Upload, content_type: str) -> UploadPayload:
-    """Read until the model field has passed. Raises RefusedError (400, 413) or ClientGoneError."""
+    """Read until the model field has passed; the caller takes the rest.
+
+    Raises RefusedError (400, 413) or ClientGoneError.
+    """
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise RefusedError(

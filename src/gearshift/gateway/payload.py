@@ -17,7 +17,7 @@ _ASKABLE = frozenset({"chat", "completions"})
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A body as the engine gets it: parts that are all here, or a stream whose ``length`` may be known."""
+    """A body as the engine gets it: parts that are all here, or a stream of ``length`` bytes."""
 
     body: Pieces | AsyncIterator[bytes] | None
     length: int | None = None

@@ -17,7 +17,7 @@ from gearshift.edge.asgi import ClientGoneError
 from gearshift.gateway.reply import Reply
 
 Watch = Callable[[], Awaitable[None]]
-"""Returns when the client is gone; what it raises (a body grown too large) ends the request."""
+"""Returns when the client is gone; what it raises ends the request."""
 
 
 class _Interruption:

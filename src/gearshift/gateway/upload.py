@@ -1,8 +1,8 @@
-"""A request body taken in while it is sent on: memory first, then a temporary file.
+"""A request body taken in before its request queues: memory first, then a temporary file.
 
-The client's bytes are read as fast as they come, whether or not an engine is there yet, so a client that leaves is
-noticed while its request is queued. Memory stays bounded (`MEMORY_BYTES` an upload); beyond that the body lies in an
-unnamed temporary file, whose size the body limit bounds.
+A client that sends slowly costs a connection and this file until it is done, never a place in a queue or a lease.
+Memory stays bounded (`MEMORY_BYTES` an upload); beyond that the body lies in an unnamed temporary file, whose size the
+body limit bounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
-from gearshift.edge.asgi import ClientGoneError, Headers, Receive, header, until_gone
+from gearshift.edge.asgi import ClientGoneError, Headers, Receive, header
 from gearshift.edge.errors import RefusedError
 from gearshift.gateway.intake import check_encoding, check_length, too_large
 
@@ -22,20 +22,17 @@ _PIECE: Final = 128 * 1024
 
 
 class Upload:
-    """One body: written by ``take`` and ``drain``, read any number of times by ``read``. Close it."""
+    """One body: written by ``take`` and ``fill``; once it is whole, read any number of times by ``read``. Close it."""
 
     def __init__(self, receive: Receive, headers: Headers, limit: int) -> None:
         check_encoding(headers)
         check_length(headers, limit)
-        declared = header(headers, b"content-length")
-        self.length = int(declared) if declared is not None and declared.isdigit() else None
+        self._declared = header(headers, b"content-length") is not None
         self._receive = receive
         self._limit = limit
         self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES)  # noqa: SIM115 - closed by __exit__
         self._size = 0
         self._whole = False
-        self._grown = asyncio.Event()
-        self._seeking = asyncio.Lock()  # one file position is shared by the writer and the reader
 
     def __enter__(self) -> Self:
         return self
@@ -50,6 +47,11 @@ class Upload:
         """Whether every byte is here."""
         return self._whole
 
+    @property
+    def length(self) -> int | None:
+        """Bytes so far: of a whole body its length; None of one that is empty and was not announced."""
+        return self._size if self._size or self._declared else None
+
     async def take(self) -> bytes:
         """The next piece as it came from the client, kept for ``read``; b"" at the end.
 
@@ -63,56 +65,38 @@ class Upload:
         piece: bytes = message.get("body", b"")
         if self._size + len(piece) > self._limit:
             too_large(self._limit, "the body is larger than allowed")
+        await self._append(piece)
+        self._whole = not message.get("more_body", False)
+        return piece
+
+    async def fill(self) -> None:
+        """Take all that is left. Raises as ``take`` does."""
+        while not self._whole:
+            await self.take()
+
+    async def read(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes of a span of the whole body; ``end`` None reads to its end."""
+        end = self._size if end is None else min(end, self._size)
+        while start < end:
+            piece = await self._between(start, min(end, start + _PIECE))
+            start += len(piece)
+            yield piece
+
+    async def _append(self, piece: bytes) -> None:
+        self._size += len(piece)
         try:
-            await self._at(self._size, piece)
+            if self._size <= MEMORY_BYTES:
+                self._file.write(piece)
+            else:
+                await asyncio.to_thread(self._file.write, piece)
         except OSError as error:
             why = f"the upload could not be kept on disk: {error.strerror}"
             raise RefusedError(507, "storage_full", why, hint="free space in the temporary folder") from error
-        self._size += len(piece)
-        self._whole = not message.get("more_body", False)
-        self._grown.set()
-        return piece
-
-    async def drain(self) -> None:
-        """Take what is left, then wait; returns when the client is gone. Raises RefusedError (413)."""
-        try:
-            while not self._whole:
-                await self.take()
-        except ClientGoneError:
-            return
-        await until_gone(self._receive)
-
-    async def read(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes of a span, each as soon as it is here; ``end`` None reads to the end of the body."""
-        position = start
-        while end is None or position < end:
-            if position >= self._size:
-                if self._whole:
-                    return
-                self._grown.clear()
-                await self._grown.wait()
-                continue
-            stop = min(self._size, position + _PIECE, end if end is not None else self._size)
-            piece = await self._between(position, stop)
-            position += len(piece)
-            yield piece
-
-    async def _at(self, position: int, piece: bytes) -> None:
-        async with self._seeking:
-            if position + len(piece) <= MEMORY_BYTES:
-                self._write(position, piece)
-            else:
-                await asyncio.to_thread(self._write, position, piece)
 
     async def _between(self, start: int, stop: int) -> bytes:
-        async with self._seeking:
-            if self._size <= MEMORY_BYTES:
-                return self._read(start, stop)
-            return await asyncio.to_thread(self._read, start, stop)
-
-    def _write(self, position: int, piece: bytes) -> None:
-        self._file.seek(position)
-        self._file.write(piece)
+        if self._size <= MEMORY_BYTES:
+            return self._read(start, stop)
+        return await asyncio.to_thread(self._read, start, stop)
 
     def _read(self, start: int, stop: int) -> bytes:
         self._file.seek(start)
