@@ -23,6 +23,7 @@ from gearshift.hardware import HostMemory
 Subject = TypeVar("Subject", Case, Setup)
 
 NO_P2P: dict[str, Any] = {"args": {"disable-custom-all-reduce": True}, "env": {"NCCL_P2P_DISABLE": "1"}}
+DRAFTING = Speculation("draft", 3, "/models/d")
 SWAP_OFF = {"enable-prefix-caching": False}
 LOST_TOOLS = Rendering(lost=("the tool's answer",))
 LOST_THOUGHT = Rendering(lost=("the reasoning before a tool call",), thinks=True)
@@ -82,7 +83,14 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
     ),
     "mtp-off": (llamacpp(hybrid()), llamacpp(hybrid(), speculation=OFF)),
     "mtp-many-tokens": (llamacpp(hybrid(), speculation=Speculation("mtp", 4)), llamacpp(hybrid(), speculation=MTP)),
-    "draft-vocabulary": (about(vllm(), draft=dense(vocab=999)), about(vllm(), draft=dense())),
+    "draft-vocabulary": (
+        about(vllm(speculation=DRAFTING), draft=dense(vocab=999)),
+        about(llamacpp(speculation=DRAFTING), draft=dense(vocab=999)),  # 128 apart may be padding there
+    ),
+    "draft-shapes": (
+        about(vllm(speculation=DRAFTING), draft=dense(misshapen=("q_norm has 128 rows where the config makes 256",))),
+        about(vllm(speculation=DRAFTING), draft=dense(reads_hidden=64)),
+    ),
     "context-beyond-training": (vllm(context=40000), vllm(context=40000, args={"hf-overrides": "{}"})),
     "tokenizer-truncation": (about(vllm(), truncation=2048), vllm()),
     "template-unreadable": (about(vllm(), template_trouble="t.jinja: cannot be read"), vllm()),
@@ -274,6 +282,25 @@ def test_checks_have_names_of_their_own_and_say_everything() -> None:
     links = [check.link for check in checks]
     pages = [Path(__file__).parents[2] / link for link in links if not link.startswith("https://")]
     assert [page for page in pages if not page.exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("case", "severity"), [(vllm(speculation=DRAFTING), "error"), (llamacpp(speculation=DRAFTING), "warning")]
+)
+def test_a_drafter_that_does_not_fit_is_refused_by_one_engine_and_left_idle_by_the_other(
+    case: Case, severity: str
+) -> None:
+    foreign = about(case, draft=dense(vocab=500, reads_hidden=128))
+    for name in ("draft-vocabulary", "draft-shapes"):
+        assert [finding.severity for finding in seen(VARIANT_CHECKS, name, foreign)] == [severity]
+
+
+def test_mixed_vocabularies_that_were_asked_for_are_no_fault() -> None:
+    config = '{"method":"draft_model","model":"/models/d","use_heterogeneous_vocab":true}'
+    asked = about(vllm(args={"speculative-config": config}), draft=dense(vocab=999))
+    assert seen(VARIANT_CHECKS, "draft-vocabulary", asked) == []
+    unasked = about(vllm(args={"speculative-config": config.replace("true", "false")}), draft=dense(vocab=999))
+    assert len(seen(VARIANT_CHECKS, "draft-vocabulary", unasked)) == 1
 
 
 def test_a_window_of_several_slots_may_be_longer_than_one() -> None:

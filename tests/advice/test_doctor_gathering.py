@@ -23,7 +23,7 @@ from gearshift.advice.recipe_places import Places
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.units import GIB
-from gearshift.domain.variant import EngineRef, Speculation, Variant
+from gearshift.domain.variant import EngineKind, EngineRef, Speculation, Variant
 from gearshift.hardware import FakeMemory
 
 TOPOLOGY = """\
@@ -188,6 +188,20 @@ def test_files_that_cannot_be_read_are_findings_not_failures(tmp_path: Path) -> 
     assert case.model_trouble is not None
     assert case.template_trouble == f"{tmp_path}/none.jinja: cannot be read: No such file or directory"
     assert case.draft is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "args"),
+    [
+        ("vllm", {"speculative-config": '{"model": "DRAFT", "num_speculative_tokens": 3}'}),
+        ("llama.cpp", {"spec-draft-model": "DRAFT"}),
+    ],
+)
+def test_a_drafter_is_read_wherever_the_variant_names_it(engine: EngineKind, args: dict[str, str], model: Path) -> None:
+    named = {flag: value.replace("DRAFT", str(model)) for flag, value in args.items()}
+    case = gathered(Variant("m", "v", EngineRef(engine), weights=str(model), args=named), model)
+    assert case.draft is not None
+    assert case.draft.vocab == 16
 
 
 def test_pins_are_held_against_the_sizes_on_disk(tmp_path: Path) -> None:

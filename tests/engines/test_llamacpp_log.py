@@ -168,6 +168,16 @@ NO_MTP = """\
 0.00.354.149 E common_speculative_init_result: failed to create MTP context
 0.00.354.156 E srv    load_model: failed to create MTP context
 """
+OTHER_SHAPE = """\
+0.00.354.149 E llama_model_load: error loading model: check_tensor_dims: tensor 'blk.0.attn_q_norm.weight' has wrong \
+shape; expected    256, got    128,      1,      1,      1
+0.00.354.156 E srv    load_model: failed to load draft model, '/d.gguf'
+"""
+IDLE_DRAFTER = """\
+0.04.000.001 E spec common_specu: the target and draft vocabs are not compatible
+0.04.000.002 E srv    load_model: failed to initialize speculative decoding context: draft model vocab type must match \
+target model to use speculation
+"""
 
 
 @pytest.mark.parametrize(
@@ -177,6 +187,7 @@ NO_MTP = """\
         ("0.00.004.845 E gguf_init_from_reader: invalid magic characters: 'root', expected 'GGUF'", "magic", "weights"),
         (OUT_OF_MEMORY, "allocating 4096.00 MiB on device 1: cudaMalloc failed", "lower context"),
         (NO_MTP, "doesn't contain MTP layers", "speculation"),
+        (OTHER_SHAPE, "'blk.0.attn_q_norm.weight' has wrong shape", "128 in the file where the engine built 256"),
         ("error: invalid argument: --no-mmap", "--no-mmap", "load-mode"),
         ("error: invalid argument: --frobnicate", "--frobnicate", "remove --frobnicate"),
         (
@@ -211,6 +222,13 @@ def test_a_fit_that_failed_and_a_retry_are_notices_at_most(fold: Fold) -> None:
     report = fold("llama.cpp", log)
     assert report.failure is None
     assert ["retrying without pipeline parallelism" in notice for notice in report.notices] == [True]
+
+
+def test_a_drafter_that_is_left_idle_is_a_notice_of_a_start_that_went_on(fold: Fold) -> None:
+    served = fold("llama.cpp", DRAFTED.replace("0.05.000.000", IDLE_DRAFTER + "0.05.000.000"))
+    assert served.ready
+    assert served.failure is None
+    assert ["failed to initialize speculative decoding" in notice for notice in served.notices] == [False, True]
 
 
 def test_a_refused_request_is_no_failure_but_a_cuda_error_is(fold: Fold) -> None:

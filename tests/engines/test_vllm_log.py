@@ -168,6 +168,20 @@ pydantic_core._pydantic_core.ValidationError: 1 validation error for Speculative
 method
   Input should be 'ngram', 'medusa' or 'mtp' [type=literal_error, input_value='foo', input_type=str]
 """
+OTHER_SHAPE = "\n".join(
+    said("EngineCore", line, "ERROR")
+    for line in (
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        "    assert param.size() == loaded_weight.size(), (",
+        "AssertionError: Attempted to load weight (torch.Size([128])) into parameter (torch.Size([256]))",
+    )
+)
+OTHER_VOCABULARY = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig
+  Value error, Target and draft model should have the same vocabulary size. Target model vocab_size=152064. \
+Draft model vocab_size=151936. Using models with different tokenizers can cause out-of-bounds errors.
+"""
 
 
 @pytest.mark.parametrize(
@@ -181,6 +195,8 @@ method
         ),
         (PYDANTIC, "User-specified max_model_len (9999)", "lower context"),
         (SPECULATION, "Input should be 'ngram'", "speculation"),
+        (OTHER_SHAPE, "load weight (torch.Size([128]))", "128 in the file where the engine built 256"),  # R1-17
+        (OTHER_VOCABULARY, "same vocabulary size", "draft model with the target's 152064 tokens (this one has 151936)"),
         ("api_server.py: error: unrecognized arguments: --swap-space", "--swap-space", "remove from args"),
         (
             "api_server.py: error: argument --kv-cache-dtype: invalid choice: 'nope' (choose from 'auto')",

@@ -92,6 +92,17 @@ class MtpFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a GGUF file says of its tokenizer beside the vocabulary's length; None = it leaves it to the engine."""
+
+    kind: str | None = None  # tokenizer.ggml.model: "gpt2", "llama", ...
+    bos: int | None = None
+    eos: int | None = None
+    adds_bos: bool | None = None
+    adds_eos: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """A model as its files describe it. Lengths in tokens, sizes in bytes; None = the files do not say.
 
@@ -119,6 +130,9 @@ class ModelFacts:
     quantization: str | None = None
     files: tuple[ModelFile, ...] = ()
     missing_files: tuple[str, ...] = field(default=())  # named by an index or a split, not on disk
+    tokens: Tokens | None = None  # of a GGUF file
+    reads_hidden: int | None = None  # width of the target's hidden states that an EAGLE, DFlash or DSpark drafter reads
+    misshapen: tuple[str, ...] = ()  # attention tensors that are not of the shape the config makes an engine build
 
     def bytes_of(self, roles: Iterable[TensorRole]) -> int:
         """Tensor bytes of the given roles; 0 where no tensors are at hand."""

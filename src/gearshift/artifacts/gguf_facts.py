@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gearshift.artifacts.damage import fail
-from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole
+from gearshift.artifacts.drafter_facts import reads_hidden_states
+from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole, Tokens
 from gearshift.artifacts.gguf import GgufHeader, GgufTensor, read_gguf
 from gearshift.artifacts.gguf_layers import decoder_layers, recurrent_shape
 from gearshift.artifacts.gguf_metadata import Hyperparameters
@@ -82,6 +83,8 @@ def gguf_facts(
         quantization=_quantization(headers[0]),
         files=files,
         missing_files=missing_files,
+        tokens=_tokens(headers[0]),
+        reads_hidden=_target_width(params),
     )
 
 
@@ -152,3 +155,24 @@ def _mtp(
 def _quantization(header: GgufHeader) -> str | None:
     number = header.metadata.get("general.file_type")
     return _FILE_TYPES.get(number) if isinstance(number, int) else None
+
+
+def _tokens(header: GgufHeader) -> Tokens:
+    kind, bos, eos, adds_bos, adds_eos = (
+        header.metadata.get(f"tokenizer.ggml.{key}")
+        for key in ("model", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
+    )
+    return Tokens(
+        kind if isinstance(kind, str) else None,
+        bos if isinstance(bos, int) else None,
+        eos if isinstance(eos, int) else None,
+        adds_bos if isinstance(adds_bos, bool) else None,
+        adds_eos if isinstance(adds_eos, bool) else None,
+    )
+
+
+def _target_width(params: Hyperparameters) -> int | None:
+    """Width of the hidden states a drafter reads (llama.cpp's eagle3 says it, dflash takes its own); None = none."""
+    if not reads_hidden_states(params.family):
+        return None
+    return params.number("target_hidden_size") or params.number("embedding_length") or None

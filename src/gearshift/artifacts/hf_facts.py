@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gearshift.artifacts.damage import fail, fail_to_read
+from gearshift.artifacts.drafter_facts import misshapen, target_width
 from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole
 from gearshift.artifacts.hf_config import HfConfig, draft_layers_of, experts_of, layers_of, recurrent_of
 from gearshift.artifacts.safetensors import SafeTensor, read_index, read_safetensors
@@ -78,6 +79,10 @@ def hf_facts(
         quantization=_quantization(config),
         files=files,
         missing_files=missing_files,
+        reads_hidden=target_width(config),
+        misshapen=misshapen(tensors, layers, config.needed("num_attention_heads"))
+        if recurrent_of(config) is None
+        else (),
     )
 
 

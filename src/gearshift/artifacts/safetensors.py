@@ -30,6 +30,7 @@ class SafeTensor:
     type: str
     elements: int
     bytes: int
+    shape: tuple[int, ...] = ()
 
 
 def read_safetensors(source: Source) -> tuple[SafeTensor, ...]:
@@ -74,7 +75,7 @@ def _tensor(file: str, name: str, entry: object) -> SafeTensor:
     match entry:
         case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(begin), int(end)]}:
             if 0 <= begin <= end and len(shape) <= _MOST_DIMENSIONS and all(isinstance(side, int) for side in shape):
-                return SafeTensor(name, kind, math.prod(shape), end - begin)
+                return SafeTensor(name, kind, math.prod(shape), end - begin, tuple(shape))
     return fail(file, f"byte 8: tensor {name!r} has no usable dtype, shape and data_offsets")
 
 

@@ -22,6 +22,7 @@ from gearshift.domain.variant import EngineRef, Variant
 from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import Plan
 from gearshift.planner.planning import plan_variant
+from gearshift.planner.variant_request import draft_weights
 from gearshift.scheduler import Constraint, Profile, World
 
 # What stays on a GPU asleep when nothing was measured yet: field recordings lie between 0.9 and 6 GiB.
@@ -114,7 +115,7 @@ class Preparation:
             devices,
             engine_version=self.version(variant),
             calibration=self._lookups.calibration(variant.launch_digest),
-            draft=self._model(variant.speculation.draft if variant.speculation else None),
+            draft=self._model(draft_weights(variant)),
             projector_bytes=projector_bytes(variant),
         )
 

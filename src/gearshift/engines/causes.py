@@ -10,6 +10,7 @@ from gearshift.domain.errors import Failure
 Fix = str | Callable[[re.Match[str]], str]
 
 _MEMORY = "lower context, parallel or ubatch-size, use a smaller kv_dtype, or free the memory other processes hold"
+_OTHER_CHECKPOINT = "a separate draft model must be made for this very checkpoint, or set speculation to off"
 _WEIGHTS = "check the variant's weights: the path, and that the download is complete"
 
 
@@ -22,6 +23,29 @@ def _removed_flag(match: re.Match[str]) -> str:
     return f"remove --{match[1]} from args and write {match[2].strip()}"
 
 
+def _other_shape(match: re.Match[str]) -> str:
+    """A tensor's shape in the file and the one the engine built, whatever each engine calls them."""
+    return (
+        f"a tensor is {_sides(match['stored'])} in the file where the engine built {_sides(match['built'])}: "
+        f"{_OTHER_CHECKPOINT}; without a draft model config.json, or its list of modules left unquantized, is of "
+        "another release than the weights"
+    )
+
+
+def _sides(shape: str) -> str:
+    """``[5120, 128]`` or llama.cpp's four sides, the last of which are 1, as ``5120 x 128``."""
+    sides = re.findall(r"\d+", shape)
+    while len(sides) > 1 and sides[-1] == "1":
+        sides.pop()
+    return " x ".join(sides)
+
+
+def _other_vocabulary(match: re.Match[str]) -> str:
+    target, draft = match["target"], match["draft"]
+    return f"use a draft model with the target's {target} tokens (this one has {draft}), or set speculation to off"
+
+
+_SHAPE = r"\(?(?:torch\.Size\()?\[(?P<{}>[\d, ]*)\]\)*"
 _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
     (re.compile(pattern), fix)
     for pattern, fix in (
@@ -54,7 +78,17 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
         ),
         (r"argument (--\S+): (?:invalid|expected)", lambda match: f"correct {match[1]} in args"),
         (r"Synthetic acceptance not supported with CPU", "remove rejection_sample_method from speculative-config"),
-        (r"size of tensor|shape mismatch|shapes? cannot be", "the draft weights belong to another checkpoint"),
+        (rf"Attempted to load weight {_SHAPE.format('stored')} into parameter {_SHAPE.format('built')}", _other_shape),
+        (
+            rf"load weights of size {_SHAPE.format('stored')}\s*to a parameter of size {_SHAPE.format('built')}",
+            _other_shape,
+        ),
+        (r"size of tensor a \((?P<built>\d+)\) must match the size of tensor b \((?P<stored>\d+)\)", _other_shape),
+        (
+            r"should have the same vocabulary size\.(?:.*?vocab_size=(?P<target>\d+).*?vocab_size=(?P<draft>\d+))",
+            _other_vocabulary,
+        ),
+        (r"shape mismatch|shapes? cannot be|param\.size\(\) == loaded_weight\.size\(\)", _OTHER_CHECKPOINT),
         (r"^(?:Input should be|Extra inputs)", "correct the value or the key in args or speculation"),
         (r"Could not find nvcc|CUDA_HOME.*not set|nvcc: not found", "set CUDA_HOME to the CUDA toolkit's folder"),
         # llama.cpp
@@ -69,6 +103,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
             r"invalid magic|failed to (?:open|read)(?: GGUF file| magic)|failed to load model from|failed to open",
             _WEIGHTS,
         ),
+        (r"has wrong shape; expected (?P<built>[\d, ]+), got (?P<stored>[\d, ]+)", _other_shape),
         (r"doesn't contain MTP layers", "set speculation to off, or use weights that keep their MTP layers"),
         (r"does not support split buffers", "args split-mode row does not run on this device; write layer or tensor"),
         (r"requires Flash Attention", "set args flash-attn to on, or use an unquantized kv_dtype"),

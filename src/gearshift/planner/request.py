@@ -57,6 +57,7 @@ class PlanRequest:
     text_only: bool = False  # vLLM --language-model-only
     speculation: Speculation | None = None
     draft: ModelFacts | None = None  # facts of a separate draft model
+    any_draft_vocabulary: bool = False  # vLLM's use_heterogeneous_vocab
     projector_bytes: int = 0  # llama.cpp mmproj weights
     other_bytes: Mapping[str, int] = field(default_factory=dict)  # held by other processes, by device id
     calibration: Calibration | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import GIB, parse_bytes, parse_tokens
@@ -63,6 +64,13 @@ def spreads(variant: Variant) -> str | None:
     return next((name for name in _SPREADING if (flags.number(name) or 1) > 1), None)
 
 
+def draft_weights(variant: Variant) -> str | None:
+    """Where the variant says that its separate draft model is, in its own field or under the engine's flags."""
+    read = _vllm_speculation if variant.engine.kind == "vllm" else _llamacpp_speculation
+    speculation = read(Flags(variant), variant)
+    return speculation.draft if speculation else None
+
+
 def request_for(
     variant: Variant,
     devices: Sequence[Device],
@@ -104,6 +112,7 @@ def _vllm(base: PlanRequest, variant: Variant) -> PlanRequest:
         eager=flags.switch("enforce-eager") is True,
         text_only=flags.switch("language-model-only") is True,
         speculation=_vllm_speculation(flags, variant),
+        any_draft_vocabulary=(_vllm_config(flags) or {}).get("use_heterogeneous_vocab") is True,
     )
 
 
@@ -173,16 +182,23 @@ def _not_auto(name: str | None) -> str | None:
 
 
 def _vllm_speculation(flags: Flags, variant: Variant) -> Speculation | None:
+    config = _vllm_config(flags)
+    if config is None:
+        return _switched_on(variant.speculation)
+    tokens, model = config.get("num_speculative_tokens"), config.get("model")
+    method = str(config.get("method") or "draft_model")
+    apart = isinstance(model, str) and not is_mtp(method) and not method.startswith("ngram")
+    return Speculation(method, tokens if isinstance(tokens, int) else None, model if apart else None)
+
+
+def _vllm_config(flags: Flags) -> Mapping[str, Any] | None:
+    """The JSON of ``speculative-config``; None where there is none that can be read."""
     text = flags.text("speculative-config")
-    if text is None:
-        return _switched_on(variant.speculation)
     try:
-        config = json.loads(text)
+        config = json.loads(text) if text else None
     except ValueError:
-        return _switched_on(variant.speculation)
-    tokens = config.get("num_speculative_tokens") if isinstance(config, dict) else None
-    method = str(config.get("method") or "draft_model") if isinstance(config, dict) else "draft_model"
-    return Speculation(method, tokens if isinstance(tokens, int) else None)
+        return None
+    return config if isinstance(config, dict) else None
 
 
 def _llamacpp_speculation(flags: Flags, variant: Variant) -> Speculation | None:
@@ -192,6 +208,9 @@ def _llamacpp_speculation(flags: Flags, variant: Variant) -> Speculation | None:
         names = kinds.split(",")
         chosen = Speculation(next((name for name in names if is_mtp(name)), names[0]))
         chosen = _switched_on(chosen)
+    model = flags.text("spec-draft-model", "model-draft", "md")
+    if model is not None:
+        chosen = replace(chosen or Speculation("draft"), draft=model)
     return replace(chosen, tokens=tokens) if chosen and tokens else chosen
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import GIB
+from gearshift.planner.draft_fit import draft_misfits
 from gearshift.planner.ledger import PagedKv
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_blocks import BlockLayout, block_layout
@@ -94,6 +95,7 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
         _heads_do_not_divide(start),
         _too_little_free(start),
         _no_draft_head(start),
+        *draft_misfits(start.request, start.facts),
     ]
     return tuple(text for text in found if text)
 

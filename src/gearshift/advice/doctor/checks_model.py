@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 from gearshift.advice.doctor.case import Case
 from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Severity, Sighting
-from gearshift.advice.doctor.speculating import drafted, methods, with_mtp
+from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
 from gearshift.artifacts.facts import MtpFacts
 from gearshift.domain.units import format_bytes
+from gearshift.planner.draft_fit import shape_misfits, vocabulary_misfits
 
 MODEL: list[Check[Case]] = []
 _check = Registered(MODEL).add
@@ -208,14 +209,33 @@ def _mtp_many_tokens(case: Case) -> Iterator[Sighting]:
     "draft-vocabulary",
     "error",
     "a draft model whose vocabulary differs from the target's",
-    why="Its tokens mean other words: the engine refuses the pair, or accepts next to nothing.",
+    why="Its tokens mean other words: vLLM refuses the pair, llama.cpp starts and drafts nothing.",
     fix="use a draft model of the same family and release",
     link="https://docs.vllm.ai/en/latest/features/spec_decode.html",
 )
 def _draft_vocabulary(case: Case) -> Iterator[Sighting]:
-    ours, theirs = case.model.vocab if case.model else None, case.draft.vocab if case.draft else None
-    if ours and theirs and ours != theirs:
-        yield Sighting(f"the draft model has {theirs} tokens, the target {ours}", "speculation.draft")
+    if case.model and case.draft and vllm_config(case).get("use_heterogeneous_vocab") is not True:
+        for method in sorted(methods(case)):
+            for what in vocabulary_misfits(case.variant.engine.kind, method, case.model, case.draft):
+                yield Sighting(what, "speculation.draft", severity=_by_engine(case))
+
+
+@_check(
+    "draft-shapes",
+    "error",
+    "a drafter whose tensors do not fit the target, or its own config.json",
+    why="vLLM's loader stops at the first such tensor (seen: 128 against 256); llama.cpp starts and drafts nothing.",
+    fix="use a drafter made for this very checkpoint, or write speculation: off",
+    link="https://github.com/vllm-project/speculators/issues/851",
+)
+def _draft_shapes(case: Case) -> Iterator[Sighting]:
+    if case.model and case.draft and (found := shape_misfits(case.model, case.draft)):
+        yield Sighting(_some(found), "speculation.draft", severity=_by_engine(case))
+
+
+def _by_engine(case: Case) -> Severity | None:
+    """llama.cpp serves without the drafter it cannot use: it works, but not as the file says."""
+    return "warning" if case.kind == "llama.cpp" else None
 
 
 @_check(

@@ -17,6 +17,7 @@ from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Variant
 from gearshift.engines import check, packaged_flags
+from gearshift.planner.variant_request import draft_weights
 
 FindEngine = Callable[[EngineRef], EngineInstall]
 T = TypeVar("T")
@@ -80,8 +81,8 @@ def _located(weights: str | None, case: Case, hub_cache: Path) -> Path | None:
 
 
 def _draft(case: Case, hub_cache: Path) -> ModelFacts | None:
-    speculation = case.variant.speculation
-    place = _located(speculation.draft, case, hub_cache) if speculation and speculation.draft else None
+    named = draft_weights(case.variant) if case.kind != "command" else None
+    place = _located(named, case, hub_cache) if named else None
     return _tried(lambda: read_model(place))[0] if place else None
 
 

@@ -49,7 +49,8 @@ def _from_field(speculation: Speculation) -> str:
 
 def _from_args(case: Case) -> str:
     if case.kind == "vllm":
-        return str(vllm_config(case).get("method") or case.arg("spec-method") or "")
+        config = vllm_config(case)
+        return str(config.get("method") or case.arg("spec-method") or ("draft_model" if config.get("model") else ""))
     given = case.arg("spec-type")
     return ",".join(map(str, given)) if isinstance(given, tuple) else str(given or "")
 
