@@ -74,3 +74,9 @@ def test_llama_cpp_starts_beside_a_foreign_vocabulary_and_drafts_nothing(
 
 def test_a_head_that_reads_hidden_states_has_no_vocabulary_to_compare() -> None:
     assert beside("vllm", qwen27b(), replace(DFLASH, vocab=32_000), "eagle3").refusals == ()
+
+
+def test_llama_cpp_fails_every_request_beside_hidden_states_of_another_width() -> None:
+    plain = replace(qwen27b_gguf(), mtp=None, mtp_layers=())
+    planned = beside("llama.cpp", plain, replace(plain, family="dflash", reads_hidden=4096), "draft-dflash")
+    assert "llama.cpp will start and fail every request: the drafter reads hidden states of 4096" in planned.notes[-1]

@@ -1,7 +1,8 @@
 """Whether a separate drafter works beside its target: what each engine asks of the pair, before anything is loaded.
 
-vLLM refuses a pair (its config check, or its loader, which builds tensors by the config); llama.cpp b11434 loads it,
-logs one line and serves without drafting (common/speculative.cpp).
+vLLM refuses a pair (its config check, or its loader, which builds tensors by the config). llama.cpp b11434 starts all
+the same: with a foreign vocabulary it logs one line and serves without drafting, with hidden states of another width
+every request ends in an error (common/speculative.cpp, tools/server/server-context.cpp).
 """
 
 from __future__ import annotations
@@ -18,13 +19,22 @@ _LLAMACPP_SPARE = 128  # tokens by which llama.cpp lets two vocabularies differ 
 
 def draft_misfits(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
     """Why this drafter and this target do not go together; empty where they do, or where either is not known."""
-    if request.draft is None or request.speculation is None:
-        return ()
-    method = request.speculation.method
-    vocabulary = (
-        () if request.any_draft_vocabulary else vocabulary_misfits(request.engine, method, facts, request.draft)
+    return (*_foreign_words(request, facts), *(shape_misfits(facts, request.draft) if request.draft else ()))
+
+
+def idle_notes(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
+    """What llama.cpp does with a pair that does not go together."""
+    shapes = shape_misfits(facts, request.draft) if request.draft else ()
+    return (
+        *(f"llama.cpp will start and draft nothing: {text}" for text in _foreign_words(request, facts)),
+        *(f"llama.cpp will start and fail every request: {text}" for text in shapes),
     )
-    return (*vocabulary, *shape_misfits(facts, request.draft))
+
+
+def _foreign_words(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
+    if request.draft is None or request.speculation is None or request.any_draft_vocabulary:
+        return ()
+    return vocabulary_misfits(request.engine, request.speculation.method, facts, request.draft)
 
 
 def vocabulary_misfits(engine: EngineKind, method: str, target: ModelFacts, draft: ModelFacts) -> tuple[str, ...]:

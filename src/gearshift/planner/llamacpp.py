@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gearshift.artifacts.facts import ModelFacts
-from gearshift.planner.draft_fit import draft_misfits
+from gearshift.planner.draft_fit import idle_notes
 from gearshift.planner.ledger import DeviceLedger, Plan, SlotKv, calibrated, verdict
 from gearshift.planner.llamacpp_caches import bytes_per_token, state_rows, target_types
 from gearshift.planner.llamacpp_draft import draft_model_lines
@@ -85,8 +85,7 @@ def _notes(start: LlamaStart) -> tuple[str, ...]:
         "layers stay on the host: expect a fraction of the speed": partial and request.device_kind == "cuda",
         "tensors moved to the host are not modelled: the cards' weights are upper bounds": request.overrides,
     }
-    idle = (f"llama.cpp will start and draft nothing: {text}" for text in draft_misfits(request, facts))
-    return (*(text for text, holds in found.items() if holds), *idle)
+    return (*(text for text, holds in found.items() if holds), *idle_notes(request, facts))
 
 
 def _measured(request: PlanRequest, ledger: DeviceLedger) -> DeviceLedger:

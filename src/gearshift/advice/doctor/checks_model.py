@@ -214,28 +214,24 @@ def _mtp_many_tokens(case: Case) -> Iterator[Sighting]:
     link="https://docs.vllm.ai/en/latest/features/spec_decode.html",
 )
 def _draft_vocabulary(case: Case) -> Iterator[Sighting]:
+    severity: Severity | None = "warning" if case.kind == "llama.cpp" else None
     if case.model and case.draft and vllm_config(case).get("use_heterogeneous_vocab") is not True:
         for method in sorted(methods(case)):
             for what in vocabulary_misfits(case.variant.engine.kind, method, case.model, case.draft):
-                yield Sighting(what, "speculation.draft", severity=_by_engine(case))
+                yield Sighting(what, "speculation.draft", severity=severity)
 
 
 @_check(
     "draft-shapes",
     "error",
     "a drafter whose tensors do not fit the target, or its own config.json",
-    why="vLLM's loader stops at the first such tensor (seen: 128 against 256); llama.cpp starts and drafts nothing.",
+    why="vLLM's loader stops at the first such tensor (seen: 128 against 256); llama.cpp fails every request.",
     fix="use a drafter made for this very checkpoint, or write speculation: off",
     link="https://github.com/vllm-project/speculators/issues/851",
 )
 def _draft_shapes(case: Case) -> Iterator[Sighting]:
     if case.model and case.draft and (found := shape_misfits(case.model, case.draft)):
-        yield Sighting(_some(found), "speculation.draft", severity=_by_engine(case))
-
-
-def _by_engine(case: Case) -> Severity | None:
-    """llama.cpp serves without the drafter it cannot use: it works, but not as the file says."""
-    return "warning" if case.kind == "llama.cpp" else None
+        yield Sighting(_some(found), "speculation.draft")
 
 
 @_check(
