@@ -14,7 +14,7 @@ from fakes.launcher import FakeLauncher
 from gearshift.advice.calibrations import Calibrations
 from gearshift.artifacts.model import read_model
 from gearshift.config import parse_config
-from gearshift.control import Control, Journal, Lessons, Lookups, Means, Preparation
+from gearshift.control import Control, Dependencies, Journal, Lessons, Lookups, Preparation
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.records import RequestRecord, SwapRecord
@@ -91,8 +91,8 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
             launcher, sink = FakeLauncher(), ListSink()
             journal = Journal()
             lessons = Lessons(memory, preparation, calibrations, journal)
-            means = Means(launcher, preparation, lessons, sink, journal)
-            control = Control(settings, preparation.world(settings), means)
+            dependencies = Dependencies(launcher, preparation, lessons, sink, journal)
+            control = Control(settings, preparation.world(settings), dependencies)
             stack.push_async_callback(control.close, drain_s=0.0)
             return Harness(control, launcher, preparation, sink, lessons)
 

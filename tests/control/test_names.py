@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from control.conftest import settings_of
-from gearshift.control.names import Names
+from gearshift.control.names import NameResolver
 from gearshift.domain.errors import UnknownModelError
 
 TEXT = """
@@ -25,8 +25,8 @@ models:
 """
 
 
-def names(warmth: dict[str, int] | None = None) -> Names:
-    return Names(settings_of(TEXT), lambda variant: (warmth or {}).get(variant, 9))
+def names(warmth: dict[str, int] | None = None) -> NameResolver:
+    return NameResolver(settings_of(TEXT), lambda variant: (warmth or {}).get(variant, 9))
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_an_unknown_name_is_answered_with_what_is_near() -> None:
 def test_no_name_is_enough_only_where_there_is_one_model() -> None:
     with pytest.raises(UnknownModelError, match="names no model"):
         names().resolve(None)
-    alone = Names(settings_of("models: {m: {variants: {a: {engine: command, command: [x]}}}}"), lambda _: 0)
+    alone = NameResolver(settings_of("models: {m: {variants: {a: {engine: command, command: [x]}}}}"), lambda _: 0)
     assert alone.resolve(None).variant.id == "m:a"

@@ -13,7 +13,7 @@ import pytest
 
 from fakes.log_fold import MarkedLog
 from gearshift.domain.errors import LoadFailedError
-from gearshift.supervisor.health import EngineClient
+from gearshift.supervisor.health import HealthClient
 from gearshift.supervisor.launch_log import LaunchLog, LogFile
 from gearshift.supervisor.readiness import Readiness
 from supervisor.conftest import SpecOf
@@ -53,6 +53,6 @@ async def test_an_engine_that_dies_right_after_a_good_answer_is_told_as_dead_and
     os.close(writer)
     log = LaunchLog(reader, LogFile(tmp_path / "log"), MarkedLog(), lambda: None)
     async with aiohttp.ClientSession() as session:
-        watched = Readiness(spec, EngineClient(session, spec), log, pids, asyncio.Event())
+        watched = Readiness(spec, HealthClient(session, spec), log, pids, asyncio.Event())
         with pytest.raises(LoadFailedError, match="the engine exited with status 1"):
             await watched.wait(time.monotonic(), 0.0, death)

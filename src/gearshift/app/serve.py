@@ -24,7 +24,17 @@ from gearshift.app.notify import notify
 from gearshift.app.request_log import RequestLog
 from gearshift.artifacts.model import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
-from gearshift.control import Control, Jobs, Journal, Lessons, Lookups, Means, Preparation, Reloading, ServerAdmin
+from gearshift.control import (
+    Control,
+    Dependencies,
+    Jobs,
+    Journal,
+    Lessons,
+    Lookups,
+    Preparation,
+    Reloading,
+    ServerAdmin,
+)
 from gearshift.domain.errors import ConfigError, GearshiftError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.records import Sink
@@ -130,8 +140,8 @@ class Server:
         world = await asyncio.to_thread(preparation.world, settings)
         journal = Journal()
         lessons = Lessons(memory, preparation, calibrations, journal)
-        means = Means(launcher, preparation, lessons, Fanout(sink, self._tally), journal)
-        control = Control(settings, world, means)
+        dependencies = Dependencies(launcher, preparation, lessons, Fanout(sink, self._tally), journal)
+        control = Control(settings, world, dependencies)
         self._broker = control
         reloading = Reloading(control, preparation, self._config, lambda: _load(self._config, self._env, self._listen))
         return control, reloading

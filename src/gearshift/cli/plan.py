@@ -171,7 +171,7 @@ def _measured(session: Session, variant: Variant, question: SpeedQuestion) -> Me
 
 def _variant(session: Session, name: str, config: Path | None) -> Variant:
     """The variant that ``serve`` would take for this name. Raises UsageError for none."""
-    from gearshift.control.names import Names  # noqa: PLC0415 - 300 ms that the flag form need not pay
+    from gearshift.control.names import NameResolver  # noqa: PLC0415 - 300 ms that the flag form need not pay
 
     named = config or (Path(session.env["GEARSHIFT_CONFIG"]) if session.env.get("GEARSHIFT_CONFIG") else None)
     file = named or find_config(Path.cwd(), session.env)
@@ -179,7 +179,7 @@ def _variant(session: Session, name: str, config: Path | None) -> Variant:
         msg = f"there is no configuration here that could have {name}: name it with --config"
         raise click.UsageError(msg)
     try:
-        return Names(load_config(file, session.env).settings, lambda _: 0).resolve(name).variant
+        return NameResolver(load_config(file, session.env).settings, lambda _: 0).resolve(name).variant
     except UnknownModelError as error:
         raise click.BadParameter(f"{error.message} in {file} ({error.hint})", param_hint="VARIANT") from error
 

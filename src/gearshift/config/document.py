@@ -12,7 +12,7 @@ import yaml
 
 from gearshift.config.keypath import KeyPath, child, dotted
 from gearshift.config.scalars import plain_scalar
-from gearshift.domain.errors import ConfigError, Problem
+from gearshift.domain.errors import ConfigError, Problem, ProblemSeverity
 
 MAX_BYTES = 1024**2
 MAX_DEPTH = 40
@@ -38,7 +38,9 @@ class Document:
                 return line
         return 1 if self.tree else None
 
-    def problem(self, path: KeyPath, message: str, *, hint: str | None = None, severity: str = "error") -> Problem:
+    def problem(
+        self, path: KeyPath, message: str, *, hint: str | None = None, severity: ProblemSeverity = "error"
+    ) -> Problem:
         """A problem with its place filled in."""
         return Problem(message, dotted(path), self.line_of(path), hint, severity, self.file)
 

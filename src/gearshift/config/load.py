@@ -11,7 +11,7 @@ from gearshift.config.files import Base
 from gearshift.config.keypath import dotted
 from gearshift.config.listen import KeyReader, check_access, listen_address
 from gearshift.config.loaded import LoadedConfig
-from gearshift.config.names import Names, check_names
+from gearshift.config.names import DeclaredNames, check_names
 from gearshift.config.schema import FileSection
 from gearshift.config.shape import check_shape, without_nulls
 from gearshift.config.substitution import Substitution
@@ -56,7 +56,7 @@ def parse_config(text: str, *, file: Path | None, env: Mapping[str, str]) -> Loa
     )
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(problems)
-    settings = _settings(section, models, keys, engines, Names.of(document))
+    settings = _settings(section, models, keys, engines, DeclaredNames.of(document))
     return LoadedConfig(settings, problems, assembly.leaves, _lines(document, assembly), file)
 
 
@@ -78,7 +78,11 @@ def _keys(section: FileSection, reader: KeyReader) -> tuple[tuple[ApiKey, ...], 
 
 
 def _settings(
-    section: FileSection, models: Mapping[str, Model], keys: tuple[ApiKey, ...], engines: Installations, names: Names
+    section: FileSection,
+    models: Mapping[str, Model],
+    keys: tuple[ApiKey, ...],
+    engines: Installations,
+    names: DeclaredNames,
 ) -> Settings:
     host, port = listen_address(section.listen)
     return Settings(
@@ -99,13 +103,13 @@ def _settings(
     )
 
 
-def _groups(section: FileSection, names: Names) -> Iterator[Group]:
+def _groups(section: FileSection, names: DeclaredNames) -> Iterator[Group]:
     for name, group in section.groups.items():
         members = tuple(member for entry in group.members for member in names.members(entry))
         yield Group(name, members, group.swap, group.exclusive, group.persistent)
 
 
-def _preload(section: FileSection, names: Names) -> Iterator[str]:
+def _preload(section: FileSection, names: DeclaredNames) -> Iterator[str]:
     """Variant ids: a model stands for its route, and with `auto` for its first variant."""
     for entry in section.preload:
         model = section.models.get(entry)

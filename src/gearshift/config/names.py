@@ -18,14 +18,14 @@ _VARIANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class DeclaredNames:
     """Every model and variant that the file names, whether or not its section is sound."""
 
     variants: tuple[tuple[str, str], ...]
     models: tuple[str, ...]
 
     @classmethod
-    def of(cls, document: Document) -> Names:
+    def of(cls, document: Document) -> DeclaredNames:
         """Read from the document, so that one fault does not make a second of each reference to it."""
         models = document.get(("models",))
         models = models if isinstance(models, dict) else {}
@@ -50,7 +50,7 @@ class Names:
 
 def check_names(file: FileSection, document: Document) -> Iterator[Problem]:
     """Every name that is unusable, means two things, or refers to nothing."""
-    names = Names.of(document)
+    names = DeclaredNames.of(document)
     yield from _well_formed(names, document)
     yield from _meanings(file, names, document)
     yield from _routes(file, document)
@@ -59,7 +59,7 @@ def check_names(file: FileSection, document: Document) -> Iterator[Problem]:
     yield from _side(file, names, document)
 
 
-def _well_formed(names: Names, document: Document) -> Iterator[Problem]:
+def _well_formed(names: DeclaredNames, document: Document) -> Iterator[Problem]:
     for model in names.models:
         if not _MODEL_NAME.fullmatch(model):
             hint = "no control characters, no blanks at its ends, at most 200 characters"
@@ -71,7 +71,7 @@ def _well_formed(names: Names, document: Document) -> Iterator[Problem]:
             yield document.problem(at, f"{variant!r} cannot be a variant's name", hint=hint)
 
 
-def _meanings(file: FileSection, names: Names, document: Document) -> Iterator[Problem]:
+def _meanings(file: FileSection, names: DeclaredNames, document: Document) -> Iterator[Problem]:
     taken: dict[str, KeyPath] = {
         f"{model}:{variant}": ("models", model, "variants", variant) for model, variant in names.variants
     }
@@ -98,7 +98,7 @@ def _routes(file: FileSection, document: Document) -> Iterator[Problem]:
             yield document.problem(("models", model, "route"), f"there is no variant {section.route!r}", hint=hint)
 
 
-def _groups(file: FileSection, names: Names, document: Document) -> Iterator[Problem]:
+def _groups(file: FileSection, names: DeclaredNames, document: Document) -> Iterator[Problem]:
     homes: dict[str, str] = {}
     for group, section in file.groups.items():
         for position, name in enumerate(section.members):
@@ -110,7 +110,7 @@ def _groups(file: FileSection, names: Names, document: Document) -> Iterator[Pro
                 homes.setdefault(member, group)
 
 
-def _preload(file: FileSection, names: Names, document: Document) -> Iterator[Problem]:
+def _preload(file: FileSection, names: DeclaredNames, document: Document) -> Iterator[Problem]:
     for position, name in enumerate(file.preload):
         yield from names.unknown(name, document, ("preload", position))
     for group, section in file.groups.items():
@@ -121,7 +121,7 @@ def _preload(file: FileSection, names: Names, document: Document) -> Iterator[Pr
             yield document.problem(("preload",), message, severity="warning")
 
 
-def _side(file: FileSection, names: Names, document: Document) -> Iterator[Problem]:
+def _side(file: FileSection, names: DeclaredNames, document: Document) -> Iterator[Problem]:
     aliases = {alias for section in file.models.values() for alias in section.aliases}
     for position, name in enumerate(file.side.aliases):
         if name not in aliases and name not in names.models and name not in names.ids:

@@ -11,6 +11,7 @@ from gearshift.config.files import Base, exists
 from gearshift.config.keypath import KeyPath
 from gearshift.config.schema import VariantSection
 from gearshift.config.substitution import PORT
+from gearshift.domain.errors import ProblemSeverity
 
 _UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+")
 _ENV_NAME = re.compile(r"[^=\s\0]+")
@@ -25,7 +26,7 @@ class Finding:
     field: KeyPath
     message: str
     hint: str | None = None
-    severity: str = "error"
+    severity: ProblemSeverity = "error"
 
 
 Rule = Callable[[VariantSection, Base], Iterator[Finding]]

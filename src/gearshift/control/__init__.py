@@ -7,6 +7,16 @@ from gearshift.control.lessons import Lessons
 from gearshift.control.loop import Control
 from gearshift.control.preparation import Lookups, Preparation
 from gearshift.control.reloading import Reloading
-from gearshift.control.residency import Means
+from gearshift.control.residency import Dependencies
 
-__all__ = ["Control", "Jobs", "Journal", "Lessons", "Lookups", "Means", "Preparation", "Reloading", "ServerAdmin"]
+__all__ = [
+    "Control",
+    "Dependencies",
+    "Jobs",
+    "Journal",
+    "Lessons",
+    "Lookups",
+    "Preparation",
+    "Reloading",
+    "ServerAdmin",
+]

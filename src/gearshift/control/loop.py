@@ -15,9 +15,9 @@ from pathlib import Path
 
 import structlog
 
-from gearshift.control.names import Names
+from gearshift.control.names import NameResolver
 from gearshift.control.refusals import refusal_error
-from gearshift.control.residency import Means, Residency
+from gearshift.control.residency import Dependencies, Residency
 from gearshift.control.status import StatusView
 from gearshift.control.tickets import HeldLease, QueueTicket, Waited
 from gearshift.domain.errors import GearshiftError
@@ -58,12 +58,12 @@ NEVER = float("inf")
 class Control:
     """The broker of leases (`domain.leasing.Broker`), and the owner of the scheduler."""
 
-    def __init__(self, settings: Settings, world: World, means: Means) -> None:
+    def __init__(self, settings: Settings, world: World, dependencies: Dependencies) -> None:
         self._settings = settings
         self._variants = settings.variants()
         self._scheduler = Scheduler(world)
-        self._names = Names(settings, self._warmth)
-        self._residency = Residency(means, lambda: self._settings, self._scheduler.slots.get, self.dispatch)
+        self._names = NameResolver(settings, self._warmth)
+        self._residency = Residency(dependencies, lambda: self._settings, self._scheduler.slots.get, self.dispatch)
         self._numbers = itertools.count(1)
         self._tickets: dict[int, QueueTicket] = {}
         self._arrived: dict[int, float] = {}
@@ -76,8 +76,8 @@ class Control:
         self._stops: dict[str, int] = {}  # stops that ended, by variant
         self._moved = asyncio.Event()
         self._preloads: set[asyncio.Task[None]] = set()
-        self.journal = means.journal
-        self._status = StatusView(self._scheduler, self._residency, means.preparation)
+        self.journal = dependencies.journal
+        self._status = StatusView(self._scheduler, self._residency, dependencies.preparation)
 
     # -- the broker ------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Control:
         """Take over a new configuration: untouched variants and their streams live on."""
         self._settings = settings
         self._variants = settings.variants()
-        self._names = Names(settings, self._warmth)
+        self._names = NameResolver(settings, self._warmth)
         self.dispatch(Configure(world))
 
     def preload(self, name: str) -> None:

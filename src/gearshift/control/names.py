@@ -11,7 +11,7 @@ from gearshift.domain.spelling import near
 from gearshift.domain.variant import Variant
 
 
-class Names:
+class NameResolver:
     """Resolves names against one configuration.
 
     ``warmth`` ranks a variant id (0 = ready, higher = further away); `route: auto` takes the warmest, file order

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Dependencies:
     """What residency works with; all of it made by the composition root."""
 
     launcher: Launcher
@@ -49,7 +49,7 @@ class Loading:
 class Residency:
     """Every variant's resident. ``dispatch`` takes events into the loop; ``slot`` shows the scheduler's view."""
 
-    means: Means
+    dependencies: Dependencies
     settings: Callable[[], Settings]
     slot: Callable[[str], Slot | None]
     dispatch: Callable[[Event], None]
@@ -68,10 +68,12 @@ class Residency:
         """Load or wake it; ends in Ready or LoadFailed, and later perhaps in Died."""
         before, now = self._variants.get(variant), self.settings().variants()[variant]
         if before is not None and before.launch_digest != now.launch_digest:
-            self.means.lessons.forget(variant)
+            self.dependencies.lessons.forget(variant)
         self._variants[variant] = now
         resident = self.residents.get(variant) or Resident(
-            self.means.launcher, lambda port: self._spec(variant, port), lambda child: self._note_log(variant, child)
+            self.dependencies.launcher,
+            lambda port: self._spec(variant, port),
+            lambda child: self._note_log(variant, child),
         )
         self.residents[variant] = resident
         self.loadings[variant] = Loading(time.monotonic())
@@ -108,22 +110,26 @@ class Residency:
             self._load_failed(variant, stopped, loading, Failure(f"Gearshift failed while loading it: {error!r}"))
             return
         loading.ended = time.monotonic()
-        self.dispatch(Ready(variant, loaded.total_s if loaded.cold else None, self.means.lessons.claimed(variant)))
+        self.dispatch(
+            Ready(variant, loaded.total_s if loaded.cold else None, self.dependencies.lessons.claimed(variant))
+        )
         self._record(variant, stopped, loading.began, loaded)
-        self._own(self.means.lessons.learn(self._variants[variant], resident), f"learn from {variant}")
+        self._own(self.dependencies.lessons.learn(self._variants[variant], resident), f"learn from {variant}")
         await self._watch(variant, resident)
 
     async def _watch(self, variant: str, resident: Resident) -> None:
         """From ready or asleep to its death."""
         failure = await resident.watch()
         log.error("engine died", variant=variant, cause=failure.cause)
-        self.means.journal.add("variant.died", variant=variant, cause=failure.cause, line=failure.line)
+        self.dependencies.journal.add("variant.died", variant=variant, cause=failure.cause, line=failure.line)
         self.dispatch(Died(variant, failure))
 
     def _load_failed(self, variant: str, stopped: tuple[str, ...], loading: Loading, failure: Failure) -> None:
         loading.ended = time.monotonic()
         log.error("load failed", variant=variant, cause=failure.cause, line=failure.line)
-        self.means.journal.add("load.failed", variant=variant, cause=failure.cause, line=failure.line, fix=failure.fix)
+        self.dependencies.journal.add(
+            "load.failed", variant=variant, cause=failure.cause, line=failure.line, fix=failure.fix
+        )
         self._record(variant, stopped, loading.began, None, failure.cause)
         self.dispatch(LoadFailed(variant, failure))
 
@@ -135,7 +141,7 @@ class Residency:
             report = await resident.stop(self._grace_s(variant)) if resident else None
         except StopIncompleteError as error:
             log.error("stop incomplete", variant=variant, left=error.message)  # noqa: TRY400 - the message is whole
-            self.means.journal.add("stop.incomplete", variant=variant, left=error.message)
+            self.dependencies.journal.add("stop.incomplete", variant=variant, left=error.message)
             self.dispatch(StopFailed(variant, Failure(error.message, fix=error.hint)))
             return
         except Exception as error:
@@ -151,7 +157,7 @@ class Residency:
         resident = self.residents[variant]
         try:
             await resident.sleep()
-            held = await self.means.lessons.held(resident)
+            held = await self.dependencies.lessons.held(resident)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it is stopped instead
             log.warning("would not sleep", variant=variant, cause=str(error))
             await self._stop(variant)
@@ -163,14 +169,14 @@ class Residency:
 
     def _left(self, variant: str, drain_s: float, began: float, report: StopReport | None) -> None:
         self._swaps.left(Departure(variant, drain_s, began, report))
-        self.means.journal.add("variant.left", variant=variant, drain_s=drain_s, took_s=time.monotonic() - began)
+        self.dependencies.journal.add("variant.left", variant=variant, drain_s=drain_s, took_s=time.monotonic() - began)
 
     def _record(
         self, variant: str, stopped: tuple[str, ...], began: float, loaded: Loaded | None, failure: str | None = None
     ) -> None:
         record = self._swaps.arrived(variant, stopped, began, loaded, failure)
-        self.means.sink.swap(record)
-        self.means.journal.add(
+        self.dependencies.sink.swap(record)
+        self.dependencies.journal.add(
             "swap.done" if loaded else "swap.failed",
             variant=variant,
             stopped=list(stopped),
@@ -190,7 +196,7 @@ class Residency:
         self.log_paths[variant] = child.log_path
 
     async def _spec(self, variant: str, port: int) -> LaunchSpec:
-        return await asyncio.to_thread(self.means.preparation.spec, self._variants[variant], port)
+        return await asyncio.to_thread(self.dependencies.preparation.spec, self._variants[variant], port)
 
     def _grace_s(self, variant: str) -> float:
         """As the configuration says now, or said when it was started, for one that has left the configuration."""

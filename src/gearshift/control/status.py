@@ -51,7 +51,7 @@ class StatusView:
         child = resident.child if resident and slot.holding else None
         plan = self._preparation.plan(slot.id)
         planned = plan.bytes_by_device if plan else None
-        measured = self._residency.means.lessons.measured(slot.id) if child else None
+        measured = self._residency.dependencies.lessons.measured(slot.id) if child else None
         return VariantStatus(
             variant=slot.id,
             engine=variant.engine.kind,

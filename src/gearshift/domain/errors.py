@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+ProblemSeverity = Literal["error", "warning"]
 
 
 class GearshiftError(Exception):
@@ -27,7 +30,7 @@ class Problem:
     path: str  # dotted place inside the document: models.qwen.variants.int8.args; "" for all of it
     line: int | None = None  # 1-based
     hint: str | None = None
-    severity: str = "error"  # "error" | "warning"
+    severity: ProblemSeverity = "error"
     file: Path | None = None
 
     def __str__(self) -> str:

@@ -12,13 +12,13 @@ from gearshift.domain.units import MIB
 from gearshift.engines.buffers import Buffers
 from gearshift.engines.causes import explain
 from gearshift.engines.lines import NUMBER, clean
+from gearshift.engines.llamacpp_build import build_number
 
 _PREFIX = re.compile(r"(?:\[(\d+)\] )?(?:\d+\.\d\d\.\d{3}\.\d{3} ([DIWE]) )?")
 _SIZE = re.compile(rf"\s*(\S+)\s+(model|output|KV|RS|compute) buffer size =\s*({NUMBER}) MiB")
 _OFFLOADED = re.compile(r"offloaded (\d{1,6})/(\d{1,6}) layers to GPU")
 _CELLS = re.compile(r"size =\s*[\d.]+ MiB \(\s*(\d{1,12}) cells")
 _CONTEXT = re.compile(r"n_ctx\s*= (\d{1,12})")
-_BUILD = re.compile(r"\bbuild (\d+) \(\w+\)")
 _SPEC = re.compile(r"adding speculative implementation '([\w-]+)'")
 _SPEC_MAX = re.compile(r"n_max=(\d{1,6})")
 _PROJECTOR = re.compile(rf"model size:\s*({NUMBER}) MiB")
@@ -212,8 +212,8 @@ def _speculation(load: Load, rest: str) -> Load:
 
 
 def _build(load: Load, rest: str) -> Load:
-    match = _BUILD.search(rest)
-    return load.known(version=match[1]) if match else load
+    number = build_number(rest)
+    return load.known(version=number) if number else load
 
 
 def _old_build(load: Load, rest: str) -> Load:

@@ -12,27 +12,30 @@ from typing import Any
 from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
 from gearshift.domain.launch import HttpCall, LaunchSpec, ReadyReport, SleepRule, StopReport
 from gearshift.domain.startup import StartReport
-from gearshift.supervisor.health import EngineClient
+from gearshift.supervisor.health import HealthClient
 from gearshift.supervisor.launch_log import LaunchLog
 from gearshift.supervisor.liveness import Liveness
 from gearshift.supervisor.processes import activity
 from gearshift.supervisor.racing import first_of
-from gearshift.supervisor.readiness import Readiness, epitaph, load_failed
+from gearshift.supervisor.readiness import Readiness, exit_failure, load_failed
 from gearshift.supervisor.stop_command import run_stop_command
 from gearshift.supervisor.stopping import MemoryWatch, port_problem
 from gearshift.supervisor.tree import Tree, TreeEnd
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a launcher gives its child. ``tree`` None: the engine runs elsewhere and nothing was started."""
+class Launch:
+    """One launch of an engine, as the launcher hands it to its child.
+
+    ``tree`` None: the engine runs elsewhere and nothing was started.
+    """
 
     spec: LaunchSpec
     tree: Tree | None
     log: LaunchLog
     log_path: Path
     grown: asyncio.Event
-    client: EngineClient
+    client: HealthClient
     memory: MemoryWatch
     in_flight: Callable[[], int | None]
     others: Callable[[], Collection[int]]  # processes of other launches of ours
@@ -45,37 +48,37 @@ class Parts:
 class LocalChild:
     """Implements `domain.launch.Child` for a tree on this box. Its state is written by its own tasks alone."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, launch: Launch) -> None:
         loop = asyncio.get_running_loop()
-        self._parts = parts
+        self._launch = launch
         self._ended: asyncio.Future[Failure] = loop.create_future()
         self._stop_asked = False
         self._stopping: asyncio.Task[StopReport] | None = None
-        self._memory_at = parts.began  # when a stop saw the memory back
-        self._liveness = Liveness(parts.spec.timing, parts.client, self._cpu_s, parts.in_flight)
-        self._loading = asyncio.create_task(self._load(), name=f"load {parts.spec.variant}")
+        self._memory_at = launch.began  # when a stop saw the memory back
+        self._liveness = Liveness(launch.spec.timing, launch.client, self._cpu_s, launch.in_flight)
+        self._loading = asyncio.create_task(self._load(), name=f"load {launch.spec.variant}")
         self._loading.add_done_callback(_retrieve)
         self._watching: asyncio.Task[None] | None = None
 
     @property
     def spec(self) -> LaunchSpec:
-        return self._parts.spec
+        return self._launch.spec
 
     @property
     def report(self) -> StartReport:
-        return self._parts.log.report
+        return self._launch.log.report
 
     @property
     def pids(self) -> tuple[int, ...]:
-        return self._parts.tree.pids if self._parts.tree else ()
+        return self._launch.tree.pids if self._launch.tree else ()
 
     @property
     def log_path(self) -> Path:
-        return self._parts.log_path
+        return self._launch.log_path
 
     @property
     def tree(self) -> Tree | None:
-        return self._parts.tree
+        return self._launch.tree
 
     # -- loading and living ----------------------------------------------------------------------------------------
 
@@ -88,11 +91,11 @@ class LocalChild:
             raise load_failed(self.spec.variant, Failure("stopped while it was loading")) from None
 
     async def _load(self) -> ReadyReport:
-        parts = self._parts
-        readiness = Readiness(parts.spec, parts.client, parts.log, lambda: self.pids, parts.grown)
-        report = await readiness.wait(parts.began, parts.spawn_s, parts.tree.death if parts.tree else None)
-        parts.grew()
-        self._watching = asyncio.create_task(self._watch(), name=f"watch {parts.spec.variant}")
+        launch = self._launch
+        readiness = Readiness(launch.spec, launch.client, launch.log, lambda: self.pids, launch.grown)
+        report = await readiness.wait(launch.began, launch.spawn_s, launch.tree.death if launch.tree else None)
+        launch.grew()
+        self._watching = asyncio.create_task(self._watch(), name=f"watch {launch.spec.variant}")
         return report
 
     def _cpu_s(self) -> float | None:
@@ -103,13 +106,13 @@ class LocalChild:
 
     async def _watch(self) -> None:
         """From ready to the end: its death or its silence, whichever comes first."""
-        tree = self._parts.tree
+        tree = self._launch.tree
         failure = await first_of(self._liveness.watch(), *([self._death(tree)] if tree else []))
         if not self._stop_asked and not self._ended.done():
             self._ended.set_result(failure)
 
     async def _death(self, tree: Tree) -> Failure:
-        return await epitaph(self._parts.log, await tree.death())
+        return await exit_failure(self._launch.log, await tree.death())
 
     def ended(self) -> Awaitable[Failure]:
         return asyncio.shield(self._ended)
@@ -121,8 +124,8 @@ class LocalChild:
         if self._stopping is None or _failed(self._stopping):
             self._stopping = asyncio.create_task(self._stop(grace_s), name=f"stop {self.spec.variant}")
             self._stopping.add_done_callback(_retrieve)
-        elif grace_s is not None and self._parts.tree and not self._stopping.done():
-            self._parts.tree.hurry(grace_s)
+        elif grace_s is not None and self._launch.tree and not self._stopping.done():
+            self._launch.tree.hurry(grace_s)
         return await asyncio.shield(self._stopping)
 
     async def _stop(self, grace_s: float | None) -> StopReport:
@@ -130,9 +133,9 @@ class LocalChild:
         for task in (self._loading, self._watching):
             if task:
                 task.cancel()
-        tree = self._parts.tree
+        tree = self._launch.tree
         pids = tree.seen | set(tree.pids) if tree else set()
-        await self._parts.memory.before_stop(pids)
+        await self._launch.memory.before_stop(pids)
         end = await self._end(self.spec.stop.grace_s if grace_s is None else grace_s)
         exit_s = time.monotonic() - began
         problems = await self._left_behind(pids, end)
@@ -150,9 +153,9 @@ class LocalChild:
         rule = self.spec.stop
         if rule.command:
             await run_stop_command(rule.command, self.spec.env, grace_s)
-        if self._parts.tree is None:
+        if self._launch.tree is None:
             return TreeEnd(None, killed=False, left=())
-        return await self._parts.tree.end(rule.signal, max(0.0, grace_s - (time.monotonic() - began)))
+        return await self._launch.tree.end(rule.signal, max(0.0, grace_s - (time.monotonic() - began)))
 
     async def _left_behind(self, pids: set[int], end: TreeEnd) -> list[str]:
         """Processes first: while they live, port and memory cannot be back."""
@@ -160,21 +163,21 @@ class LocalChild:
             return []  # it ran before us and runs on: nothing of it is ours to end
         if end.left:
             return [f"{process} is still alive" for process in end.left]
-        memory = self._parts.memory
-        tree = pids if self.spec.owns_process else memory.newcomers() - set(self._parts.others())
+        memory = self._launch.memory
+        tree = pids if self.spec.owns_process else memory.newcomers() - set(self._launch.others())
         port, missing = await asyncio.gather(port_problem(self.spec.endpoint), self._memory_problem(tree))
         return [problem for problem in (port, missing) if problem]
 
     async def _memory_problem(self, tree: set[int]) -> str | None:
-        problem = await self._parts.memory.problem(tree)
+        problem = await self._launch.memory.problem(tree)
         self._memory_at = time.monotonic()
         return problem
 
     async def _let_go(self) -> None:
-        if self._parts.tree:
-            await self._parts.tree.close()
-        await asyncio.to_thread(self._parts.log.close)
-        self._parts.forget()
+        if self._launch.tree:
+            await self._launch.tree.close()
+        await asyncio.to_thread(self._launch.log.close)
+        self._launch.forget()
 
     # -- sleeping --------------------------------------------------------------------------------------------------
 
@@ -192,7 +195,7 @@ class LocalChild:
         rule = self._sleep_rule()
         try:
             async with asyncio.timeout(rule.wake_timeout_s):
-                problem = await self._calls(rule.wake) or (await self._parts.client.probe(rule.wake_timeout_s)).problem
+                problem = await self._calls(rule.wake) or (await self._launch.client.probe(rule.wake_timeout_s)).problem
         except TimeoutError:
             problem = f"no token within {rule.wake_timeout_s:g} s"
         if problem:
@@ -202,7 +205,7 @@ class LocalChild:
     async def _calls(self, calls: Sequence[HttpCall]) -> str | None:
         """Make the calls in order; the first one's problem, if there is one."""
         for call in calls:
-            answer = await self._parts.client.call(call)
+            answer = await self._launch.client.call(call)
             refused = call.refusal is not None and call.refusal in answer.body.replace(b" ", b"")
             if refused or not answer.ok:
                 return answer.problem or f"{call.path} answered {answer.body.decode('utf-8', 'replace')}"

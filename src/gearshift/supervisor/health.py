@@ -33,7 +33,7 @@ class Answer:
     body: bytes = b""
 
 
-class EngineClient:
+class HealthClient:
     """Asks one engine; never used for clients' requests."""
 
     def __init__(self, session: aiohttp.ClientSession, spec: LaunchSpec) -> None:

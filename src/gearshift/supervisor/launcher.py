@@ -19,8 +19,8 @@ from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
 from gearshift.domain.launch import LaunchSpec
 from gearshift.domain.paths import Paths, launch_folder
 from gearshift.supervisor import keeper, processes
-from gearshift.supervisor.child import LocalChild, Parts
-from gearshift.supervisor.health import EngineClient
+from gearshift.supervisor.child import Launch, LocalChild
+from gearshift.supervisor.health import HealthClient
 from gearshift.supervisor.keepers import Keepers
 from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path
 from gearshift.supervisor.ports import PortPicker, port_free
@@ -140,13 +140,13 @@ class LocalLauncher:
                 loop.call_soon_threadsafe(grown.set)
 
         child = LocalChild(
-            Parts(
+            Launch(
                 spec=spec,
                 tree=tree,
                 log=LaunchLog(reader, LogFile(log_path), spec.log, on_line),
                 log_path=log_path,
                 grown=grown,
-                client=EngineClient(self._session, spec),
+                client=HealthClient(self._session, spec),
                 memory=memory,
                 in_flight=lambda: self._in_flight(spec.variant),
                 others=self._pids,

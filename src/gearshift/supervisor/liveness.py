@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gearshift.domain.errors import Failure
 from gearshift.domain.variant import Timing
-from gearshift.supervisor.health import Answer, EngineClient
+from gearshift.supervisor.health import Answer, HealthClient
 from gearshift.supervisor.racing import never
 
 BUSY_CPU_SHARE = 0.02  # an engine that computes feeds its GPU from the CPU; one that hangs does not
@@ -42,7 +42,7 @@ class Liveness:
     def __init__(
         self,
         timing: Timing,
-        client: EngineClient,
+        client: HealthClient,
         cpu_s: Callable[[], float | None],
         in_flight: Callable[[], int | None],
     ) -> None:

@@ -12,7 +12,7 @@ from gearshift.domain.errors import Failure, LoadFailedError
 from gearshift.domain.launch import LaunchSpec, ReadyReport
 from gearshift.supervisor import processes
 from gearshift.supervisor.exits import cause_of_death
-from gearshift.supervisor.health import Answer, EngineClient
+from gearshift.supervisor.health import Answer, HealthClient
 from gearshift.supervisor.launch_log import LaunchLog
 from gearshift.supervisor.processes import Activity
 from gearshift.supervisor.racing import first_of, never
@@ -31,7 +31,7 @@ class Readiness:
     def __init__(
         self,
         spec: LaunchSpec,
-        client: EngineClient,
+        client: HealthClient,
         log: LaunchLog,
         pids: Callable[[], Collection[int]],
         grown: asyncio.Event,
@@ -118,7 +118,7 @@ class Readiness:
         return self._failed(f"it is up but failed its {kind} probe: {answer.problem}", fix=fix)
 
     async def _dies(self, death: Callable[[], Awaitable[int | None]]) -> NoReturn:
-        raise load_failed(self._spec.variant, await epitaph(self._log, await death()))
+        raise load_failed(self._spec.variant, await exit_failure(self._log, await death()))
 
     async def _stalls(self) -> NoReturn:
         """Raises when neither a log line nor CPU time nor storage traffic was seen for the stall deadline."""
@@ -165,7 +165,7 @@ def load_failed(variant: str, failure: Failure) -> LoadFailedError:
     return LoadFailedError(f"{variant} could not be loaded: {failure.cause}", failure=failure)
 
 
-async def epitaph(log: LaunchLog, code: int | None, patience_s: float = 2.0) -> Failure:
+async def exit_failure(log: LaunchLog, code: int | None, patience_s: float = 2.0) -> Failure:
     """Why an engine died. Its last lines may still be on their way, so the log's end is awaited, but not for long."""
     await asyncio.to_thread(log.finished.wait, patience_s)
     return cause_of_death(log.report.failure, code, log.tail)

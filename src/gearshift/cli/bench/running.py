@@ -17,7 +17,8 @@ from gearshift.bench.runner import Conclude, Runner
 from gearshift.bench.runner import Progress as Stand
 from gearshift.cli.bench.asked import Asked
 from gearshift.cli.bench.interruption import run_until_signal
-from gearshift.cli.bench.place import Place, open_place
+from gearshift.cli.bench.place import Place
+from gearshift.cli.bench.places import open_place
 from gearshift.cli.bench.view import render
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
