@@ -39,6 +39,15 @@ async def test_a_reader_that_fell_behind_is_told_how_much_it_missed() -> None:
         assert (await anext(events)).id == 6
 
 
+async def test_a_reader_that_resumes_from_an_earlier_server_gets_all_of_this_one() -> None:
+    journal = Journal()
+    journal.add("started")
+    async with journal.follow(5000) as events:
+        assert (await anext(events)).kind == "started"
+        journal.add("next")
+        assert (await anext(events)).kind == "next"
+
+
 async def test_closing_ends_every_reader() -> None:
     journal = Journal()
     async with journal.follow(None) as events:

@@ -35,8 +35,12 @@ class Journal:
 
     @asynccontextmanager
     async def follow(self, after: int | None) -> AsyncIterator[AsyncIterator[ServerEvent]]:
-        """Iterate events newer than ``after`` (None = only those to come)."""
-        yield self._read(self._next - 1 if after is None else after)
+        """Iterate events newer than ``after`` (None = only those to come).
+
+        An id that was never given out is an earlier server's: whoever resumes from it gets all that is kept.
+        """
+        newest = self._next - 1
+        yield self._read(newest if after is None else after if after <= newest else 0)
 
     async def _read(self, seen: int) -> AsyncIterator[ServerEvent]:
         while True:
