@@ -137,8 +137,9 @@ class FakeAdmin:
         self._jobs[job_id] = replace(self._jobs[job_id], log=path)
         return path
 
-    def cancel_job(self, job_id: str) -> Job:
-        self._jobs[job_id] = replace(self._jobs[job_id], state="cancelled", ended=STARTED + 1, exit_code=143)
+    def cancel_job(self, job_id: str, *, ended: bool = True) -> Job:
+        over = {"ended": STARTED + 1, "exit_code": 143} if ended else {}
+        self._jobs[job_id] = replace(self._jobs[job_id], state="cancelled", **over)
         return self._jobs[job_id]
 
     def jobs(self) -> Sequence[Job]:

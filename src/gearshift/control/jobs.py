@@ -102,7 +102,7 @@ class Jobs:
 
     def _keep(self, job: Job) -> None:
         self._jobs[job.id] = job
-        finished = [kept.id for kept in self._jobs.values() if kept.state != "running"]
-        for job_id in finished[:-KEPT]:
+        over = [kept.id for kept in self._jobs.values() if kept.ended is not None]  # a cancelled one may still run
+        for job_id in over[:-KEPT]:
             del self._jobs[job_id]
         self._changed(job)

@@ -50,4 +50,10 @@ async def cancel(admin: Admin, call: Call[NoQuery, Nothing]) -> Job:
 async def logs(admin: Admin, call: Call[LogQuery, Nothing]) -> Response:
     """Its standard output and error as text; following ends with the job."""
     job = _job(admin, call.name)
-    return await log_response(lambda: job.log, call.query, ended=lambda: _job(admin, job.id).state != "running")
+
+    def ended() -> bool:
+        """A cancelled job still says what it kept, and one that was forgotten has long ended."""
+        now = next((one for one in admin.jobs() if one.id == job.id), None)
+        return now is None or now.ended is not None
+
+    return await log_response(lambda: job.log, call.query, ended=ended)
