@@ -100,6 +100,38 @@ async def test_a_followed_job_log_ends_with_the_job(admin: FakeAdmin, live: http
             assert [line async for line in lines] == []
 
 
+async def test_a_followed_log_of_a_cancelled_job_has_its_last_words(
+    admin: FakeAdmin, live: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    job = admin.start_job(["bench"])
+    log = admin.job_log(job.id, tmp_path / "job.log")
+    log.write_text("begun\n")
+    async with live.stream("GET", f"/api/v1/jobs/{job.id}/logs?follow=1") as response:
+        lines = response.aiter_lines()
+        assert await anext(lines) == "begun"
+        admin.cancel_job(job.id, ended=False)
+        with log.open("a") as file:
+            file.write("interrupted; what was whole is kept\n")
+        assert await anext(lines) == "interrupted; what was whole is kept"
+        admin.cancel_job(job.id)
+        async with asyncio.timeout(5):
+            assert [line async for line in lines] == []
+
+
+async def test_a_followed_log_goes_on_where_the_file_has_started_over(
+    admin: FakeAdmin, live: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    log = tmp_path / "1.log"
+    log.write_text("a long log\n")
+    admin.log_paths["qwen:q8"] = log
+    async with live.stream("GET", "/api/v1/variants/qwen:q8/logs?follow=1") as response:
+        lines = response.aiter_lines()
+        assert await anext(lines) == "a long log"
+        log.replace(tmp_path / "1.old")
+        log.write_text("new\n")
+        assert await read_until(lines, "new") == ["new"]
+
+
 async def test_a_followed_log_ends_with_the_server(admin: FakeAdmin, live: httpx2.AsyncClient, tmp_path: Path) -> None:
     admin.log_paths["qwen:q8"] = tmp_path / "1.log"
     admin.log_paths["qwen:q8"].write_text("serving\n")

@@ -62,9 +62,8 @@ async def follow(
     while True:
         # Both are asked before reading, so that the old file is read to its end before moving on or ending.
         current, over = newest(), ended()
-        text = await asyncio.to_thread(_read_from, path, offset)
+        text, offset = await asyncio.to_thread(_read_from, path, offset)
         if text:
-            offset += len(text)
             yield text
         elif current != path:
             path, offset = current, 0
@@ -74,11 +73,14 @@ async def follow(
             await asyncio.sleep(POLL_S)
 
 
-def _read_from(path: Path | None, offset: int) -> bytes:
+def _read_from(path: Path | None, offset: int) -> tuple[bytes, int]:
+    """What a file has from ``offset`` on, and where to read next; a file shorter than that has started over."""
     if path is None:
-        return b""
+        return b"", offset
     try:
         with path.open("rb") as file:
-            return os.pread(file.fileno(), BLOCK, offset)
+            begin = offset if offset <= file.seek(0, os.SEEK_END) else 0
+            text = os.pread(file.fileno(), BLOCK, begin)
+            return text, begin + len(text)
     except FileNotFoundError:
-        return b""
+        return b"", offset
