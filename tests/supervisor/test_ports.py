@@ -39,3 +39,13 @@ def test_connections_that_linger_closed_do_not_hold_a_port() -> None:
             accepted, _ = server.accept()
             accepted.close()
     assert port_free("127.0.0.1", port)
+
+
+def test_an_address_of_the_newer_kind_has_ports_too() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        assert port_free("::1", holder.getsockname()[1]), "it is bound on the other loopback only"
+
+
+def test_a_name_that_stands_for_no_address_has_nobody_on_its_ports() -> None:
+    assert port_free("no-such-host.invalid", 80)

@@ -34,12 +34,15 @@ def _ephemeral() -> int:
 
 
 def port_free(host: str, port: int) -> bool:
-    """Nobody answers there and, on this host, nobody holds it bound. Connections that linger closed do not count."""
-    with socket.socket() as probe:
-        probe.settimeout(0.2)
-        if probe.connect_ex((host, port)) == 0:
-            return False
-    return not host.startswith("127.") or _bindable(host, port)
+    """Nobody answers there and, on this host, nobody holds it bound. Connections that linger closed do not count.
+
+    Blocks while a host's name is looked up; a name that stands for no address has nobody there.
+    """
+    try:
+        socket.create_connection((host, port), timeout=0.2).close()
+    except OSError:
+        return not host.startswith("127.") or _bindable(host, port)
+    return False
 
 
 def _bindable(host: str, port: int) -> bool:

@@ -19,9 +19,9 @@ _FIRST_POLL_S, _SLOWEST_POLL_S = 0.002, 0.1
 
 
 async def until(condition: Callable[[], bool], deadline_s: float) -> bool:
-    """Poll, fast at first; False when the deadline passed."""
+    """Poll in a thread, fast at first; False when the deadline passed."""
     end, delay = time.monotonic() + deadline_s, _FIRST_POLL_S
-    while not condition():
+    while not await asyncio.to_thread(condition):
         if time.monotonic() >= end:
             return False
         await asyncio.sleep(delay)
