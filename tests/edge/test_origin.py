@@ -26,6 +26,13 @@ def test_our_own_names_and_addresses_are_answered(host: str) -> None:
     check_host(scope(host=host), Settings(host="gpu", allowed_hosts=("box.tail.example",)))
 
 
+def test_names_mean_the_same_however_the_configuration_spells_them() -> None:
+    settings = Settings(host="GPU", allowed_hosts=("Box.Tail.Example.",), cors_origins=("https://UI.example",))
+    for host in ("gpu:8888", "GPU", "box.tail.example"):
+        check_host(scope(host=host), settings)
+    check_origin(scope(origin="https://ui.example"), settings)
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "evil.example:8888", "127.0.0.1.evil.example", ""]
 )

@@ -28,7 +28,7 @@ def check_host(scope: Scope, settings: Settings) -> None:
     if value is None:
         raise RefusedError(400, "host_missing", "the request has no Host header")
     name = _hostname(value)
-    if name in _LOCAL_NAMES or name == settings.host or name in settings.allowed_hosts or _is_address(name):
+    if name in _LOCAL_NAMES or _is_address(name) or _is_ours(name, settings):
         return
     raise RefusedError(
         403,
@@ -62,9 +62,8 @@ def check_origin(scope: Scope, settings: Settings, *, side_effects: bool | None 
 
 def is_allowed_origin(origin: bytes, settings: Settings) -> bool:
     """Whether the configuration lets pages of this origin call."""
-    return bool(settings.cors_origins) and (
-        origin.decode("latin-1") in settings.cors_origins or "*" in settings.cors_origins
-    )
+    page = origin.decode("latin-1").lower()  # browsers write names in lower case; people may not
+    return any(allowed in {"*", page} for allowed in map(str.lower, settings.cors_origins))
 
 
 def cors_headers(headers: Headers, settings: Settings) -> list[Header]:
@@ -112,6 +111,10 @@ def _hostname(value: bytes) -> str:
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0].rstrip(".")
+
+
+def _is_ours(name: str, settings: Settings) -> bool:
+    return any(name == known.lower().rstrip(".") for known in (settings.host, *settings.allowed_hosts))
 
 
 def _is_address(name: str) -> bool:
