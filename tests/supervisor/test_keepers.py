@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
 from fakes.living import wait_for
+from gearshift.supervisor.keeper import Keeper
 from gearshift.supervisor.keepers import Keepers
 
 
@@ -51,3 +53,11 @@ def test_closing_leaves_no_process_and_no_descriptor(prepared: bool) -> None:  #
     keepers.close()
     assert spare is None or not spare.alive
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - likewise
+
+
+def test_a_keeper_looks_ever_less_often_at_what_will_not_die() -> None:
+    keeper = Keeper(control=-1)
+    assert keeper._patience() is None
+    for since_s, milliseconds in ((0.0, 5), (1.0, 50), (3600.0, 500)):
+        keeper.kill_at = time.monotonic() - since_s
+        assert keeper._patience() == pytest.approx(milliseconds, rel=0.2)

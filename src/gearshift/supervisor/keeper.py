@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 ORPHAN_GRACE_S = 1.0  # for processes that outlive their engine, which was their only reason to be
 KILL_RETRY_S = 0.005  # between looks for processes forked while the last ones were being killed
+RETRY_SHARE, SLOWEST_RETRY_S = 0.05, 0.5  # what a driver holds on to may take minutes to die, and a look reads /proc
 
 
 def parents() -> dict[int, int]:
@@ -166,10 +167,11 @@ class Keeper:
         self.killed += len(tree)
 
     def _patience(self) -> float | None:
-        """Milliseconds until something is due by itself."""
+        """Milliseconds until something is due by itself; the longer a SIGKILL is ago, the rarer the next look."""
         if self.kill_at is None:
             return None
-        return 1000 * max(KILL_RETRY_S, self.kill_at - time.monotonic())
+        left = self.kill_at - time.monotonic()
+        return 1000 * max(KILL_RETRY_S, left, min(-left * RETRY_SHARE, SLOWEST_RETRY_S))
 
     def _reap(self) -> bool:
         """Collect the dead; False when there is no child left."""
