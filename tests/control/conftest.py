@@ -44,6 +44,7 @@ class Harness:
     preparation: Preparation
     sink: ListSink
     lessons: Lessons
+    asked: list[EngineRef]  # engines that were looked for
 
 
 def any_engine(ref: EngineRef) -> EngineInstall:
@@ -80,8 +81,14 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
         def build(text: str = TWO) -> Harness:
             memory = FakeMemory.parse("1x16GiB")
             calibrations = Calibrations(tmp_path / "calibrations.json")
+            asked: list[EngineRef] = []
+
+            def find_engine(ref: EngineRef) -> EngineInstall:
+                asked.append(ref)
+                return any_engine(ref)
+
             preparation = Preparation(
-                Lookups(any_engine, read_model, calibrations.of),
+                Lookups(find_engine, read_model, calibrations.of),
                 devices=memory.devices(),
                 env={},
                 logs=tmp_path,
@@ -94,6 +101,6 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
             dependencies = Dependencies(launcher, preparation, lessons, sink, journal)
             control = Control(settings, preparation.world(settings), dependencies)
             stack.push_async_callback(control.close, drain_s=0.0)
-            return Harness(control, launcher, preparation, sink, lessons)
+            return Harness(control, launcher, preparation, sink, lessons, asked)
 
         yield build

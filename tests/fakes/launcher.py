@@ -33,6 +33,10 @@ class FakeChild:
     _ready: asyncio.Event = field(default_factory=asyncio.Event)
     _death: asyncio.Future[Failure] | None = None
 
+    @property
+    def known_pids(self) -> tuple[int, ...]:
+        return self.pids
+
     def release(self) -> None:
         self._ready.set()
 

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from fakes.living import alive
+from fakes.serving import until
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import HttpCall, LaunchSpec, SleepRule
 from gearshift.domain.paths import Paths
@@ -48,6 +49,15 @@ async def test_a_killed_engine_is_told_and_takes_its_tree_along(launcher: LocalL
     await child.stop()
     assert len(pids) == 2
     assert alive(pids) == []
+
+
+async def test_the_known_processes_are_those_of_the_tree(launcher: LocalLauncher, spec_of: SpecOf) -> None:
+    child = await launcher.launch(spec_of(fork_grandchild=True))
+    await child.ready()
+    await until(lambda: len(child.known_pids) == 2)
+    assert child.known_pids == child.pids
+    await child.stop()
+    assert child.known_pids == ()
 
 
 async def test_a_killed_keeper_takes_its_tree_along(launcher: LocalLauncher, spec_of: SpecOf) -> None:

@@ -62,8 +62,8 @@ class Lessons:
 
     async def held(self, resident: Resident) -> dict[str, int]:
         """Bytes its processes hold, by device; a device that does not tell is left out. Raises GearshiftError."""
-        devices = resident.spec.devices if resident.spec else ()
-        pids = resident.child.pids if resident.child else ()
+        devices, child = resident.spec.devices if resident.spec else (), resident.child
+        pids = await asyncio.to_thread(lambda: child.pids) if child else ()
         readings = await asyncio.to_thread(self.memory.read, devices, pids)
         # A driver that lists none of our processes (another pid namespace, WSL) says nothing: unknown is not zero.
         return {

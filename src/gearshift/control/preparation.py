@@ -6,6 +6,7 @@ Everything here may read files or run a binary once, so the loop calls it in a t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,13 +59,8 @@ class Preparation:
         return self._devices
 
     def version(self, variant: Variant) -> str | None:
-        """The version of the engine that runs it, as far as known; asked of the toolchain once."""
-        if variant.engine not in self._versions:
-            try:
-                self._versions[variant.engine] = self._lookups.find_engine(variant.engine).version
-            except GearshiftError:
-                return variant.engine.version
-        return self._versions[variant.engine]
+        """The version of the engine that runs it: as it was found, else as it is pinned. Never asks, so never blocks."""
+        return self._versions.get(variant.engine, variant.engine.version)
 
     def plan(self, variant: str) -> Plan | None:
         """The plan made for a variant when the world was last drawn."""
@@ -113,11 +109,18 @@ class Preparation:
             variant,
             self._model(variant.weights),
             devices,
-            engine_version=self.version(variant),
+            engine_version=self._found_version(variant),
             calibration=self._lookups.calibration(variant.launch_digest),
             draft=self._model(draft_weights(variant)),
             projector_bytes=projector_bytes(variant),
         )
+
+    def _found_version(self, variant: Variant) -> str | None:
+        """Asked of the toolchain until it is found."""
+        if variant.engine not in self._versions:
+            with suppress(GearshiftError):
+                self._versions[variant.engine] = self._lookups.find_engine(variant.engine).version
+        return self.version(variant)
 
     def _model(self, weights: str | None) -> ModelFacts | None:
         """Facts of weights, or None where there is no file to read: their size is then unknown, not zero."""

@@ -57,7 +57,7 @@ class StatusView:
             engine=variant.engine.kind,
             engine_version=self._preparation.version(variant),
             state=slot.phase.value,
-            pids=child.pids if child else (),
+            pids=child.known_pids if child else (),
             port=resident.spec.endpoint.port if child and resident and resident.spec else None,
             gpus=tuple(sorted(slot.profile.devices)),
             planned_bytes=sum(planned.values()) if planned else None,

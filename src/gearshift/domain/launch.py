@@ -166,7 +166,15 @@ class Child(Protocol):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Living processes of the tree, leader first; empty for an engine outside our tree."""
+        """Living processes of the tree, leader first; empty for an engine outside our tree.
+
+        Looks through /proc, for milliseconds: call it in a thread.
+        """
+        ...
+
+    @property
+    def known_pids(self) -> tuple[int, ...]:
+        """The same as of the supervisor's last look, some two seconds ago at most; costs nothing."""
         ...
 
     @property

@@ -73,6 +73,10 @@ class LocalChild:
         return self._launch.tree.pids if self._launch.tree else ()
 
     @property
+    def known_pids(self) -> tuple[int, ...]:
+        return self._parts.tree.known_pids if self._parts.tree else ()
+
+    @property
     def log_path(self) -> Path:
         return self._launch.log_path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gearshift.domain.launch import LaunchSpec
@@ -65,8 +65,19 @@ class Tree:
         try:
             found = processes.below([self._leash.keeper_pid], processes.snapshot())
         except OSError:
-            found = [process for process in self._members if process.pid != self._leash.keeper_pid]
-        return tuple(process.pid for process in sorted(found, key=lambda one: one.pid != self._leash.pid))
+            return self.known_pids
+        return self._engine_first(process.pid for process in found)
+
+    @property
+    def known_pids(self) -> tuple[int, ...]:
+        """The same as of the last refresh; the engine alone before the first."""
+        if self._leash.empty.done():
+            return ()
+        known = [process.pid for process in self._members] or [self._leash.pid]
+        return self._engine_first(pid for pid in known if pid != self._leash.keeper_pid)
+
+    def _engine_first(self, pids: Iterable[int]) -> tuple[int, ...]:
+        return tuple(sorted(pids, key=lambda pid: pid != self._leash.pid))
 
     def refresh(self) -> None:
         """Take in processes forked since, if we can look; called now and then, so that the state file knows them."""
