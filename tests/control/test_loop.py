@@ -260,6 +260,8 @@ models:
         (await leased(it.control, variant)).release()
     assert it.launcher.launched == ["m:a", "m:b"]
     assert it.launcher.child("m:a").calls == ["ready", "sleep", "wake"]
+    assert it.sink.swaps[1].stopped == ("m:a",)
+    assert it.sink.swaps[1].stop_s > 0, "falling asleep is the engine's time, not overhead"
     it.launcher.scripts["m:a"].wakes = False
     for variant in ("m:b", "m:a"):
         (await leased(it.control, variant)).release()
@@ -272,6 +274,14 @@ async def test_an_engine_that_is_not_installed_is_told_to_the_client_with_the_wa
         await it.control.request("m:a").wait(5)
     assert caught.value.hint == "gearshift engine install llama.cpp"
     assert it.launcher.launched == []
+
+
+async def test_a_status_asks_no_engine_for_its_version(make: MakeControl) -> None:
+    """One that is broken takes seconds to say nothing, and the statuses are asked for on the data path's loop."""
+    it = make("models: {m: {variants: {a: {engine: llama.cpp, weights: org/x}, b: {engine: vllm, weights: org/x}}}}")
+    before = len(it.asked)
+    assert [row.engine_version for row in it.control.statuses()] == [None, "0.32.0"]
+    assert len(it.asked) == before
 
 
 async def test_a_gpu_that_is_not_here_is_told_with_what_is(make: MakeControl) -> None:

@@ -162,7 +162,8 @@ class Residency:
             log.warning("would not sleep", variant=variant, cause=str(error))
             await self._stop(variant)
             return
-        self._left(variant, drain_s, began, None)
+        slept_s = time.monotonic() - began  # the engine's own time, as an exit is
+        self._left(variant, drain_s, began, StopReport(slept_s, slept_s, slept_s, killed=False, exit_code=None))
         modelled = slot.profile.asleep if slot else None
         resident.begin(self._watch(variant, resident))
         self.dispatch(Slept(variant, {**(modelled or {}), **held}))

@@ -12,7 +12,7 @@ from gearshift.domain.records import SwapRecord
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """One variant that left: how long it drained, when its stop began (monotonic) and what the stop saw."""
+    """One variant that left: how long it drained, when its stop or sleep began (monotonic) and what that saw."""
 
     variant: str
     drain_s: float
