@@ -89,6 +89,12 @@ def test_the_finish_chunk_is_no_token() -> None:
     assert (figures.first_token, figures.last_token, figures.events) == (1.0, 2.0, 5)
 
 
+def test_a_withheld_event_is_not_counted_as_forwarded() -> None:
+    out, figures = run([delta(content="a"), delta() + USAGE, DONE], withhold=True)
+    assert out == delta(content="a") + delta() + DONE
+    assert figures.events == 3
+
+
 def test_usage_beside_choices_is_read_and_never_withheld() -> None:
     last = data({"choices": [{"index": 0, "text": ""}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}})
     out, figures = run([last, DONE], "completions", withhold=True)
@@ -136,7 +142,7 @@ def test_crlf_events_are_events() -> None:
     stream = (ROLE + delta(content="a") + USAGE + DONE).replace(b"\n", b"\r\n")
     out, figures = run([stream], withhold=True)
     assert out == (ROLE + delta(content="a") + DONE).replace(b"\n", b"\r\n")
-    assert (figures.events, figures.tokens_out) == (4, 3)
+    assert (figures.events, figures.tokens_out) == (3, 3)
 
 
 def test_an_endless_event_is_let_through_in_bounded_memory() -> None:

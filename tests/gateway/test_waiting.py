@@ -96,6 +96,19 @@ async def test_an_engines_refusal_after_comments_is_its_words_as_an_event(
     assert b'"src":"engine"' in got
 
 
+async def test_a_long_refusal_after_comments_is_told_in_whole(
+    client: aiohttp.ClientSession, door: Front, fake: Engine
+) -> None:
+    await waiting(door)
+    await fake.set(answer_status=422, answer_words=700_000)
+    async with client.post("/v1/chat/completions", json=STREAMS["/v1/chat/completions"]) as response:
+        await response.content.readuntil(b"\n\n")
+        door.broker.grant(door.broker.tickets[0])
+        got = await read_cut(response)
+    assert b'"type":"fake_error"' in got
+    assert len(got) > 700_000
+
+
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [

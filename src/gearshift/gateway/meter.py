@@ -79,7 +79,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 class Figures:
     """What was read of one answer. Times are the meter's clock; None = not said by the engine."""
 
-    events: int = 0
+    events: int = 0  # forwarded
     first_byte: float | None = None
     first_token: float | None = None
     last_token: float | None = None
@@ -178,6 +178,7 @@ class StreamMeter:
         usage_only = [event for event in events if self._is_usage_only(event)]
         if not self._withhold or not usage_only:
             return chunk
+        self._figures.events -= len(usage_only)
         return mark.join(event for event in events if event not in usage_only)
 
     def _is_usage_only(self, event: bytes) -> bool:

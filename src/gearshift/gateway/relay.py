@@ -99,7 +99,7 @@ class Relay:
 
     async def _late_refusal(self, response: aiohttp.ClientResponse) -> None:
         """The engine said no (or not in events) after our keep-alive had begun the stream: its words as an event."""
-        body = await response.content.read(_LONGEST_ANSWER)
+        body = await _beginning(response.content, _LONGEST_ANSWER)
         self.reply.status = response.status
         await self.reply.part(refusal_event(response.status, body, self.operation.dialect))
 
@@ -108,6 +108,14 @@ def following(sent: bytes, events: int) -> int:
     """The number that follows the last one in ``sent``; of a stream without numbers, how many events it had so far."""
     numbers = _NUMBER.findall(sent)
     return int(numbers[-1]) + 1 if numbers else events
+
+
+async def _beginning(content: aiohttp.StreamReader, most: int) -> bytes:
+    """Up to ``most`` bytes: `read` alone gives what happens to be there."""
+    kept = bytearray()
+    while len(kept) < most and (piece := await content.read(most - len(kept))):
+        kept += piece
+    return bytes(kept)
 
 
 def refusal_event(status: int, body: bytes, dialect: Dialect) -> bytes:

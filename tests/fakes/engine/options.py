@@ -34,6 +34,7 @@ class Options(argparse.Namespace):
     die_mid_stream: int | None
     break_mid_stream: int | None
     answer_status: int
+    answer_words: int
     tokens: int
     token_ms: float
     prompt_ms: float
@@ -81,6 +82,7 @@ def _answering(group: argparse._ArgumentGroup) -> None:
         "--dead-health", choices=["hang", "500"], help="health stays 200, generations hang or fail (after --hang-after)"
     )
     group.add_argument("--answer-status", type=int, default=200, help="answer generations with this error status")
+    group.add_argument("--answer-words", type=int, default=0, help="so many more characters in that error's message")
     group.add_argument("--die-mid-stream", type=int, metavar="N", help="SIGKILL itself after N stream events")
     group.add_argument("--break-mid-stream", type=int, metavar="N", help="cut the connection after N stream events")
     group.add_argument("--tokens", type=int, default=4, help="answer length where the request sets no lower limit")

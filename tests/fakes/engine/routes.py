@@ -87,7 +87,8 @@ def _answer_generation(state: State, connection: Connection, request: Request, n
         status = 404
     job = Generation(options, body)
     if status != 200:
-        connection.answer_json(_error(status, f"fake engine refuses model {job.model!r}"), status)
+        why = f"fake engine refuses model {job.model!r}" + "!" * options.answer_words
+        connection.answer_json(_error(status, why), status)
         state.end("finished")
         return True
     connection.rest(options.prompt_ms / 1000)
