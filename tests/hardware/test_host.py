@@ -58,6 +58,15 @@ def test_a_limit_of_the_first_cgroup_version_counts(proc: Path, tmp_path: Path) 
     assert (memory.total_bytes, memory.available_bytes) == (8 * GIB, 0)
 
 
+def test_file_cache_that_can_be_given_up_is_available(proc: Path, tmp_path: Path) -> None:
+    root = tmp_path / "cgroup"
+    write(proc / "self/cgroup", "0::/box\n")
+    write(root / "box/memory.max", f"{16 * GIB}\n")
+    write(root / "box/memory.current", f"{15 * GIB}\n")
+    write(root / "box/memory.stat", f"anon {3 * GIB}\nactive_file {2 * GIB}\ninactive_file {10 * GIB}\n")
+    assert host_memory(proc=proc, cgroups=root).available_bytes == 11 * GIB
+
+
 def test_this_box_has_memory_cores_and_a_load() -> None:
     memory = host_memory()
     assert 0 < memory.available_bytes <= memory.total_bytes

@@ -49,27 +49,38 @@ def _meminfo(path: Path) -> dict[str, int]:
 
 
 def _cgroup(proc: Path, cgroups: Path) -> tuple[int | None, int]:
-    """The tightest memory limit on the way up from our cgroup, and the use counted against it."""
+    """The tightest memory limit on the way up from our cgroup, and the use counted against it.
+
+    Pages of files that nobody looked at lately (weights read once) are counted as used, and given up when memory is
+    wanted: like MemAvailable, the use is taken without them.
+    """
     tightest: tuple[int | None, int] = (None, 0)
-    for folder, limit_file, used_file in _cgroup_folders(proc, cgroups):
+    for folder, (limit_file, used_file, cache) in _cgroup_folders(proc, cgroups):
         limit = _number(folder / limit_file)
         if limit is not None and limit < (tightest[0] or _NO_LIMIT):
-            tightest = (limit, _number(folder / used_file) or 0)
+            tightest = (limit, max(0, (_number(folder / used_file) or 0) - _cached(folder, cache)))
     return tightest
 
 
-def _cgroup_folders(proc: Path, cgroups: Path) -> list[tuple[Path, str, str]]:
+def _cached(folder: Path, name: str) -> int:
+    pairs = (line.split() for line in _lines(folder / "memory.stat"))
+    return next((int(pair[1]) for pair in pairs if pair[0] == name), 0)
+
+
+def _cgroup_folders(proc: Path, cgroups: Path) -> list[tuple[Path, tuple[str, str, str]]]:
+    """Our cgroup and those above it, each with the files of its limit and use and the line of its file cache."""
     found = []
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, place = line.split(":", 2)
         if controllers == "":
-            root, files = cgroups, ("memory.max", "memory.current")
+            root, files = cgroups, ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
-            root, files = cgroups / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            root = cgroups / "memory"
+            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         else:
             continue
         leaf = root / place.lstrip("/")
-        found += [(folder, *files) for folder in (leaf, *leaf.parents) if folder.is_relative_to(root)]
+        found += [(folder, files) for folder in (leaf, *leaf.parents) if folder.is_relative_to(root)]
     return found
 
 
