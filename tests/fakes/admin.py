@@ -138,8 +138,8 @@ class FakeAdmin:
         return path
 
     def cancel_job(self, job_id: str, *, ended: bool = True) -> Job:
-        over = {"ended": STARTED + 1, "exit_code": 143} if ended else {}
-        self._jobs[job_id] = replace(self._jobs[job_id], state="cancelled", **over)
+        job = replace(self._jobs[job_id], state="cancelled")
+        self._jobs[job_id] = replace(job, ended=STARTED + 1, exit_code=143) if ended else job
         return self._jobs[job_id]
 
     def jobs(self) -> Sequence[Job]:

@@ -59,7 +59,7 @@ class Preparation:
         return self._devices
 
     def version(self, variant: Variant) -> str | None:
-        """The version of the engine that runs it: as it was found, else as it is pinned. Never asks, so never blocks."""
+        """The version of the engine that runs it: as found, else as pinned. Never asks, so it never blocks."""
         return self._versions.get(variant.engine, variant.engine.version)
 
     def plan(self, variant: str) -> Plan | None:
