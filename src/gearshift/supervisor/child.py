@@ -74,7 +74,7 @@ class LocalChild:
 
     @property
     def known_pids(self) -> tuple[int, ...]:
-        return self._parts.tree.known_pids if self._parts.tree else ()
+        return self._launch.tree.known_pids if self._launch.tree else ()
 
     @property
     def log_path(self) -> Path:
