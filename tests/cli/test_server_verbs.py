@@ -239,6 +239,81 @@ def test_an_unload_that_leaves_something_names_it(admin: FakeAdmin, gearshift: G
     )
 
 
+def test_unload_all_stops_every_variant_that_is_not_stopped(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    assert seen(gearshift("unload", "--all")) == snapshot(
+        (
+            0,
+            "",
+            """\
+qwen:q8 is stopped (TIME)
+smol:q4 is stopped (TIME)
+""",
+        )
+    )
+    assert {row.state for row in admin.rows.values()} == {"stopped"}
+    assert seen(gearshift("unload", "--all")) == snapshot((0, "", "every variant was stopped already\n"))
+
+
+def test_unload_all_as_json_is_a_list_of_rows(admin: FakeAdmin, gearshift: Gearshift) -> None:
+    rows = json.loads(gearshift("unload", "--all", "--json").stdout)
+    assert [(row["variant"], row["state"]) for row in rows] == [("qwen:q8", "stopped"), ("smol:q4", "stopped")]
+    assert json.loads(gearshift("unload", "--all", "--json").stdout) == []
+    assert admin.rows["qwen:q8"].state == "stopped"
+
+
+def test_unload_all_goes_on_after_one_that_leaves_something_and_fails_in_the_end(
+    admin: FakeAdmin, gearshift: Gearshift
+) -> None:
+    whole = admin.unload
+
+    async def incomplete(variant: str) -> None:
+        if variant == "qwen:q8":
+            raise StopIncompleteError(f"{variant}: pid 4101 (VLLM::Worker) still holds 300 MiB")
+        await whole(variant)
+
+    admin.unload = incomplete  # type: ignore[method-assign]  # one scripted answer
+    assert seen(gearshift("unload", "--all")) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: qwen:q8: pid 4101 (VLLM::Worker) still holds 300 MiB
+smol:q4 is stopped (TIME)
+error: not stopped: qwen:q8
+hint: what is left is named above; see gearshift ps
+""",
+        )
+    )
+    assert admin.rows["smol:q4"].state == "stopped"
+
+
+def test_unload_takes_a_variant_or_all(gearshift: Gearshift) -> None:
+    assert seen(gearshift("unload")) == snapshot(
+        (
+            2,
+            "",
+            """\
+Usage: gearshift unload [OPTIONS] [VARIANT]
+Try 'gearshift unload --help' for help.
+
+Error: name a variant, or give --all
+""",
+        )
+    )
+    assert seen(gearshift("unload", "qwen:q8", "--all")) == snapshot(
+        (
+            2,
+            "",
+            """\
+Usage: gearshift unload [OPTIONS] [VARIANT]
+Try 'gearshift unload --help' for help.
+
+Error: name a variant or give --all, not both
+""",
+        )
+    )
+
+
 def test_stop_waits_until_the_server_is_gone(admin: FakeAdmin, gearshift: Gearshift, gearshift_home: Path) -> None:
     def shutdown() -> None:
         (gearshift_home / "admin.sock").unlink()
