@@ -11,7 +11,7 @@ import pytest
 from fakes.cases import MTP, OFF, blind_pair, box, card, dense, hybrid, llamacpp, setup, vllm
 from gearshift.advice.doctor import BOX_CHECKS, VARIANT_CHECKS, Case, EngineProcess, Finding, Pins, Setup
 from gearshift.advice.doctor.check import Check
-from gearshift.artifacts.facts import Layer, MtpFacts
+from gearshift.artifacts.facts import Layer, MtpFacts, Recurrent
 from gearshift.artifacts.templates import Rendering, Template
 from gearshift.domain.device import MemoryReading
 from gearshift.domain.errors import Problem
@@ -24,6 +24,8 @@ Subject = TypeVar("Subject", Case, Setup)
 
 NO_P2P: dict[str, Any] = {"args": {"disable-custom-all-reduce": True}, "env": {"NCCL_P2P_DISABLE": "1"}}
 DRAFTING = Speculation("draft", 3, "/models/d")
+STATE = Recurrent(4, 2 * 16 * 128 + 48 * 128, 48 * 48 * 128 * 128)  # one layer as large as all 48 of the 27B
+SMALL_RAM = box(1, memory=HostMemory(8 * GIB, 2 * GIB, 0, 0))
 SWAP_OFF = {"enable-prefix-caching": False}
 LOST_TOOLS = Rendering(lost=("the tool's answer",))
 LOST_THOUGHT = Rendering(lost=("the reasoning before a tool call",), thinks=True)
@@ -185,6 +187,10 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
     "llamacpp-host-cache": (
         llamacpp(on=box(1, memory=HostMemory(16 * GIB, 4 * GIB, 0, 0))),
         llamacpp(on=box(1, memory=HostMemory(16 * GIB, 4 * GIB, 0, 0)), args={"cache-ram": 1024}),
+    ),
+    "llamacpp-checkpoints": (
+        llamacpp(hybrid(recurrent=STATE), context=262144, on=SMALL_RAM),
+        llamacpp(hybrid(recurrent=STATE), context=262144, on=SMALL_RAM, args={"ctx-checkpoints": 2}),
     ),
     "llamacpp-mlock": (
         llamacpp(args={"load-mode": "mlock"}, on=box(1, memlock_bytes=64 * 1024)),

@@ -133,6 +133,25 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("args", "tokens"),
+    [({"mm-processor-kwargs": '{"max_pixels": 4014080}'}, 3920), ({"mm-processor-kwargs": "{"}, None), ({}, None)],
+)
+def test_r1_15_an_image_takes_at_most_its_pixels_over_a_merged_patch(
+    model: Path, args: dict[str, str], tokens: int | None
+) -> None:
+    """The largest image of 4,014,080 pixels was measured at about 3,908 tokens: sides are rounded down."""
+    (model / "config.json").write_text(
+        json.dumps(CONFIG | {"vision_config": {"patch_size": 16, "spatial_merge_size": 2}})
+    )
+    case = gathered(Variant("m", "v", EngineRef("vllm"), weights=str(model), args=args), model)
+    assert case.image_tokens == tokens
+    (cut,) = (finding for finding in examine([case], setup()) if finding.id == "tokenizer-truncation")
+    assert cut.what.endswith("one image may take 3920" if tokens else "2048 tokens")
+    if tokens:
+        assert 0.99 < 3908 / tokens <= 1
+
+
 def nothing_installed(ref: EngineRef) -> EngineInstall:
     raise GearshiftError(f"{ref} is not installed")
 

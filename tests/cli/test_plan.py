@@ -440,8 +440,7 @@ what frees most on a device
    639 MiB  ubatch 512 -> 256
 
 ceiling: unknown without weights and a card's bandwidth (--gpu NAME or GiB:GB/s)
-note: context checkpoints grow with the context in host memory: see -ctxcp and
--cram
+note: context checkpoints take up to 6.6 GiB of host memory: see -ctxcp and -cms
 """)
 
 

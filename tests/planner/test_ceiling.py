@@ -21,39 +21,9 @@ from gearshift.planner.ceiling import (
     fitted_overhead,
 )
 from gearshift.planner.gpus import GPUS, card_of, find_gpu, parse_gpu
+from planner.published import even, work
 
-STATE = 156_893_184
-KV = {"fp8": (32_768, 2_048), "f16": (65_536, 4_096), "q8_0": (34_816, 2_176), "q4_0": (18_432, 1_152)}
-RECIPES = {  # body, head, draft head in GB
-    "nvfp4-mixed": (16.864, 0.715, 0.849),
-    "nvfp4-all": (13.697, 2.543, 0.849),
-    "int4": (12.650, 2.543, 0.298),
-    "UD-Q4_K_XL": (15.792, 1.043, 0.348),
-    "UD-Q4_K_M": (14.347, 1.043, 0.348),
-    "UD-Q5_K_M": (17.654, 1.043, 0.348),
-    "fp8": (24.351, 2.543, 0.425),
-}
-LLAMACPP = frozenset({"UD-Q4_K_XL", "UD-Q4_K_M", "UD-Q5_K_M"})
 CARDS = {"3090": 936e9, "5090": 1792e9, "5060": 448e9, "h200": 4800e9}
-
-
-def work(recipe: str, kv: str, draft_kv: str | None = None) -> Workload:
-    body, head, draft = (int(size * 1e9) for size in RECIPES[recipe])
-    return Workload(
-        body_bytes=body,
-        head_bytes=head,
-        kv_token_bytes=KV[kv][0],
-        state_bytes=STATE,
-        draft_bytes=draft,
-        draft_kv_token_bytes=KV[draft_kv or kv][1],
-        catches_up=recipe in LLAMACPP,
-        active_parameters=25.6e9,
-    )
-
-
-def even(expected: float, drafted: int) -> tuple[float, ...]:
-    """Acceptance by position that gives so many tokens per step."""
-    return ((expected - 1) / drafted,) * drafted if drafted else ()
 
 
 class Case(NamedTuple):
@@ -221,7 +191,8 @@ def test_what_a_draft_must_earn(recipe: str, card: str, kv: str, depth: int, rat
 
 
 def test_a_sixteen_bit_head_more_than_doubles_a_drafted_token() -> None:
-    one = {recipe: decode_ceiling(work(recipe, "fp8"), Hardware(1e9), depth=0, acceptance=(1.0,)) for recipe in RECIPES}
+    recipes = ("nvfp4-mixed", "nvfp4-all", "int4", "fp8")
+    one = {recipe: decode_ceiling(work(recipe, "fp8"), Hardware(1e9), depth=0, acceptance=(1.0,)) for recipe in recipes}
     assert one["nvfp4-mixed"].draft_s == pytest.approx(1.56, abs=0.01)
     assert one["nvfp4-all"].draft_s == pytest.approx(3.39, abs=0.01)
     assert one["int4"].draft_s == pytest.approx(2.84, abs=0.01)

@@ -111,6 +111,10 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
         (r"offloaded (\d+)/(\d+) layers", _MEMORY),
         # both
         (r"[Oo]ut of memory|OutOfMemoryError|cudaMalloc failed|failed to allocate|unable to allocate", _MEMORY),
+        (
+            r"illegal memory access",
+            "a crash inside the engine, seen with long drafts: draft 2 or 3 tokens, or set speculation to off",
+        ),
         (r"CUDA error|no CUDA-capable device|CUDA driver version", "check the NVIDIA driver (nvidia-smi)"),
         (r"[Nn]o space left on device", "free disk space"),
         (r"[Pp]ermission denied", "check the owner and mode of the file"),

@@ -111,8 +111,10 @@ def _rank(match: re.Match[str]) -> str:
 
 def _trouble(fold: VllmLog, match: re.Match[str], message: str, line: str) -> VllmLog:
     level, process = match["level"], match["process"]
+    if level in {"WARNING", "INFO"} and any(notice in message for notice in _NOTICES):
+        return fold.noticed(message.removeprefix("Warning: "))  # vLLM writes some of its warnings at level INFO
     if level == "WARNING":
-        return fold.noticed(message) if any(notice in message for notice in _NOTICES) else fold
+        return fold
     if level == "INFO":
         return replace(fold, stopping=True) if "[shutdown] API server: shutdown triggered" in message else fold
     if fold.stopping or (fold.report.failure is not None and not fold.tentative) or _ASKED.search(message):

@@ -56,6 +56,7 @@ GPUS: tuple[Gpu, ...] = (
     Gpu("RTX A6000", 48, 768, 155, _SERVCALC),
     Gpu("RTX 6000 Ada", 48, 960, 364, _SERVCALC),
     Gpu("RTX PRO 6000", 96, 1792, 467.8, _AICONFIGURATOR),
+    Gpu("GB10", 119, 273, None, _SHEET),  # 128 GB shared with the CPU
     Gpu("A10", 24, 600, 125, _SERVCALC),
     Gpu("A30", 24, 933, 165, _AICONFIGURATOR),
     Gpu("A40", 48, 696, 150, _SERVCALC),

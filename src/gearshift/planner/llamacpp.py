@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gearshift.artifacts.facts import ModelFacts
+from gearshift.domain.units import GIB
 from gearshift.planner.draft_fit import idle_notes
 from gearshift.planner.ledger import DeviceLedger, Plan, SlotKv, calibrated, verdict
 from gearshift.planner.llamacpp_caches import bytes_per_token, state_rows, target_types
+from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
 from gearshift.planner.llamacpp_draft import draft_model_lines
 from gearshift.planner.llamacpp_ledger import card_ledgers, cpu_ledger, host_lines
 from gearshift.planner.llamacpp_start import LlamaStart, resolve
@@ -75,13 +77,13 @@ def _has_unmodelled_state(facts: ModelFacts) -> bool:
 def _notes(start: LlamaStart) -> tuple[str, ...]:
     request, facts, cells = start.request, start.facts, start.cells.per_stream
     trained = facts.context_train or cells
-    grows = request.built_in_draft and facts.hybrid
+    kept = full_slot_bytes(request, facts)
     partial = request.gpu_layers is not None and request.gpu_layers <= len(facts.layers)
     found = {
         f"a request ends at the trained length of {trained:,} tokens, in a cache of {cells:,}": cells - trained
         >= _PADDING,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
-        "context checkpoints grow with the context in host memory: see -ctxcp and -cram": grows,
+        f"context checkpoints take up to {kept / GIB:.1f} GiB of host memory: see -ctxcp and -cms": kept >= GIB,
         "layers stay on the host: expect a fraction of the speed": partial and request.device_kind == "cuda",
         "tensors moved to the host are not modelled: the cards' weights are upper bounds": request.overrides,
     }

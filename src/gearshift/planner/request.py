@@ -46,6 +46,8 @@ class PlanRequest:
     full_sliding_cache: bool = False  # llama.cpp --swa-full
     batch: int = 2048  # llama.cpp -b
     ubatch: int = 512  # llama.cpp -ub
+    checkpoints: int = 32  # llama.cpp -ctxcp
+    checkpoint_spacing: int = 8192  # llama.cpp -cms, tokens
     max_num_batched_tokens: int | None = None
     block_size: int | None = None
     cache_mode: str | None = None  # vLLM --mamba-cache-mode

@@ -138,8 +138,15 @@ def _llamacpp(base: PlanRequest, variant: Variant) -> PlanRequest:
         full_sliding_cache=flags.switch("swa-full") is True,
         batch=flags.number("batch-size", "b") or base.batch,
         ubatch=flags.number("ubatch-size", "ub") or base.ubatch,
+        checkpoints=_count(flags.number("ctx-checkpoints", "ctxcp"), base.checkpoints),
+        checkpoint_spacing=flags.number("checkpoint-min-step", "cms") or base.checkpoint_spacing,
         speculation=speculation,
     )
+
+
+def _count(given: int | None, default: int) -> int:
+    """0 is a count of its own."""
+    return default if given is None else given
 
 
 def _context(flags: Flags, variant: Variant, *names: str) -> int | None:

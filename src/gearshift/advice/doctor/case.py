@@ -83,6 +83,7 @@ class Case:
     not_quantized: tuple[str, ...] | None = None  # the checkpoint's list of modules left alone; None = not quantized
     weight_bits: int | None = None  # of the checkpoint's quantized weights; None = not quantized, or not said
     truncation: int | None = None  # tokens at which tokenizer.json cuts
+    image_tokens: int | None = None  # at most, of the largest image that is let through; None = no limit, or no images
     template: Template | None = None
     template_trouble: str | None = None
     rendering: Rendering | None = None

@@ -9,6 +9,8 @@ from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Sighting
 from gearshift.advice.doctor.speculating import methods, with_mtp
 from gearshift.domain.units import MIB, format_bytes
+from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
+from gearshift.planner.variant_request import planned_devices, request_for
 
 LLAMACPP: list[Check[Case]] = []
 _check = Registered(LLAMACPP).add
@@ -205,6 +207,28 @@ def _host_cache(case: Case) -> Iterator[Sighting]:
     if _here(case) and free is not None and wanted > free:
         what = f"the prompt cache may take {format_bytes(wanted)}, {format_bytes(free)} of RAM are free"
         yield Sighting(what, "args.cache-ram")
+
+
+@_check(
+    "llamacpp-checkpoints",
+    "warning",
+    "context checkpoints of a full window larger than the RAM that is free (hybrids, sliding windows)",
+    why="A slot keeps 32 of them in RAM, and with MTP each grows with the context: the box swaps or kills as it fills.",
+    fix="write args ctx-checkpoints: 8, a larger checkpoint-min-step, or a smaller cache-type-k-draft",
+    link="docs/planner.md",
+)
+def _checkpoints(case: Case) -> Iterator[Sighting]:
+    free = case.box.memory.available_bytes if case.box.memory else None
+    devices = planned_devices(case.variant, case.box.devices)
+    if not (_here(case) and case.model and devices and free is not None):
+        return
+    try:
+        kept = full_slot_bytes(request_for(case.variant, devices, engine_version=case.version), case.model)
+    except ValueError:  # a cache type that llama.cpp does not have; engine-flags says so
+        return
+    if kept > free:
+        what = f"checkpoints may take {format_bytes(kept)}, {format_bytes(free)} of RAM are free"
+        yield Sighting(what, "args.ctx-checkpoints")
 
 
 @_check(

@@ -262,4 +262,5 @@ def _context_beyond_training(case: Case) -> Iterator[Sighting]:
 )
 def _tokenizer_truncation(case: Case) -> Iterator[Sighting]:
     if case.truncation is not None:
-        yield Sighting(f"tokenizer.json cuts after {case.truncation} tokens", "weights")
+        image = f", and one image may take {case.image_tokens}" if case.image_tokens else ""
+        yield Sighting(f"tokenizer.json cuts after {case.truncation} tokens{image}", "weights")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from gearshift.artifacts.templates import Template, model_template, read_json, r
 from gearshift.artifacts.templates_apart import try_template_apart
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
-from gearshift.domain.variant import EngineRef, Variant
+from gearshift.domain.variant import ArgValue, EngineRef, Variant
 from gearshift.engines import check, packaged_flags
 from gearshift.planner.variant_request import draft_weights
 
@@ -69,6 +70,7 @@ def _with_model(case: Case, hub_cache: Path) -> Case:
         not_quantized=exclusions,
         weight_bits=bits,
         truncation=_truncation(weights),
+        image_tokens=_image_tokens(case, weights),
     )
 
 
@@ -126,6 +128,27 @@ def _truncation(weights: Path) -> int | None:
     section = _json(weights / "tokenizer.json").get("truncation")
     length = section.get("max_length") if isinstance(section, Mapping) else None
     return length if isinstance(length, int) else None
+
+
+def _image_tokens(case: Case, weights: Path) -> int | None:
+    """Tokens of the largest image: its pixels over those of a merged patch, as the Qwen families count them."""
+    vision = _json(weights / "config.json").get("vision_config")
+    vision = vision if isinstance(vision, Mapping) else {}
+    limit = _pixels(case.arg("mm-processor-kwargs")) or _json(weights / "preprocessor_config.json").get("max_pixels")
+    patch, merged = vision.get("patch_size"), vision.get("spatial_merge_size")
+    if not (isinstance(limit, int) and isinstance(patch, int) and isinstance(merged, int) and patch * merged > 0):
+        return None
+    return limit // (patch * merged) ** 2
+
+
+def _pixels(given: ArgValue | None) -> int | None:
+    """``max_pixels`` of vLLM's mm-processor-kwargs."""
+    try:
+        kwargs = json.loads(given) if isinstance(given, str) else None
+    except ValueError:
+        return None
+    limit = kwargs.get("max_pixels") if isinstance(kwargs, dict) else None
+    return limit if isinstance(limit, int) else None
 
 
 def _json(path: Path) -> Mapping[str, Any]:
