@@ -2,7 +2,7 @@
 
 from gearshift.hardware.cpu import CpuMemory
 from gearshift.hardware.fake import FakeMemory
-from gearshift.hardware.host import HostMemory, core_count, host_memory, load_average
+from gearshift.hardware.host import HostMemory, core_count, cpu_name, host_memory, load_average
 from gearshift.hardware.memory import open_memory
 from gearshift.hardware.nvml import NvmlMemory
 from gearshift.hardware.telemetry import open_telemetry
@@ -13,6 +13,7 @@ __all__ = [
     "HostMemory",
     "NvmlMemory",
     "core_count",
+    "cpu_name",
     "host_memory",
     "load_average",
     "open_memory",

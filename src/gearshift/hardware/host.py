@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,12 @@ def host_memory(*, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgr
 def core_count() -> int:
     """Cores this process may run on."""
     return len(os.sched_getaffinity(0))
+
+
+def cpu_name(*, proc: Path = Path("/proc")) -> str:
+    """What the processor calls itself, else its architecture: ARM kernels give no name."""
+    named = (line.partition(":")[2].strip() for line in _lines(proc / "cpuinfo") if line.startswith("model name"))
+    return next(named, "") or platform.machine()
 
 
 def load_average() -> float:
