@@ -22,6 +22,7 @@ from gearshift.planner.gpus import parse_gpu
 from gearshift.planner.ledger import OTHERS
 from gearshift.planner.planning import plan
 from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.vllm import loaded_bytes
 from planner.models import qwen27b, smollm2
 
 CARD = parse_gpu("32:1792")
@@ -135,7 +136,7 @@ def test_a_lookup_drafts_for_nothing_and_a_draft_model_for_its_own_weights(tmp_p
 
     assert draft_s(replace(VLLM, speculation=Speculation("ngram", 3))) == 0
     small = replace(VLLM, speculation=Speculation("draft", 3, "small"), draft=smollm2())
-    weights = smollm2().bytes_of(("body", "embedding"))
+    weights = loaded_bytes(small, smollm2(), ("body", "embedding"))  # norms are cast
     assert draft_s(small) == pytest.approx(3 * weights / 1792e9)
 
 
@@ -207,6 +208,7 @@ def test_declared_memory_needs_no_files() -> None:
         "measured_share": None,
         "measured": None,
         "card": None,
+        "unknown": None,
     }
 
 

@@ -134,6 +134,7 @@ def test_the_document_has_the_keys_that_other_programs_read(gearshift: Gearshift
                 "measured_share": None,
                 "measured": None,
                 "card": None,
+                "unknown": "the weights are not here",
             },
             "rooms": [
                 {
@@ -439,7 +440,7 @@ what frees most on a device
    860 MiB  parallel 4 -> 1
    639 MiB  ubatch 512 -> 256
 
-ceiling: unknown without weights and a card's bandwidth (--gpu NAME or GiB:GB/s)
+ceiling: unknown, the weights are not here
 note: context checkpoints take up to 6.6 GiB of host memory: see -ctxcp and -cms
 """)
 

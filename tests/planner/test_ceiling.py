@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gearshift.artifacts.facts import Experts, TensorGroup
 from gearshift.domain.device import Device
 from gearshift.domain.units import GIB
 from gearshift.planner.ceiling import (
@@ -21,6 +22,9 @@ from gearshift.planner.ceiling import (
     fitted_overhead,
 )
 from gearshift.planner.gpus import GPUS, card_of, find_gpu, parse_gpu
+from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.workload import workload_of
+from planner.models import qwen27b
 from planner.published import even, work
 
 CARDS = {"3090": 936e9, "5090": 1792e9, "5060": 448e9, "h200": 4800e9}
@@ -297,3 +301,15 @@ def test_every_row_names_its_source_and_is_plausible() -> None:
         assert gpu.source
         assert 8 <= gpu.memory_gib <= 300
         assert 200 <= gpu.bandwidth_gbs <= 9000
+
+
+def test_what_vllm_casts_is_read_as_it_lies_in_memory() -> None:
+    """A float32 checkpoint runs in bfloat16: half the bytes of the file, in every step and for the experts alike."""
+    group = TensorGroup("body", "F32", 1, 4_000_000, 1_000_000)
+    facts = replace(qwen27b(), tensors=(group,), experts=Experts(8, 2, routed_bytes=2_000_000))
+    asked = PlanRequest("vllm", (PlannedDevice("GPU-a", GIB),))
+    as_cast, as_stored = workload_of(asked, facts), workload_of(replace(asked, engine="llama.cpp"), facts)
+    assert as_cast is not None
+    assert as_stored is not None
+    assert (as_cast.body_bytes, as_cast.routed_bytes) == (2_000_000, 1_000_000)
+    assert (as_stored.body_bytes, as_stored.routed_bytes) == (4_000_000, 2_000_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gearshift.advice.bandwidths import HOW
 from gearshift.advice.measured import Measured
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.variant import EngineKind
@@ -78,6 +79,7 @@ class PlanAnswer:
     levers: tuple[Lever, ...] = ()
     speed: Speed | None = None
     doubt: str | None = None  # why it cannot be told whether it fits
+    no_ceiling: str | None = None  # why there is none, and what would give one
     measured: Measured | None = None  # a speed there was, also where no ceiling is known
     trained_context: int | None = None  # tokens; what bounds the longest context where memory does not
 
@@ -92,6 +94,7 @@ class PlanAnswer:
             ceiling["measured_share"] = speed.measured_share if speed else None
             ceiling["measured"] = _measured(self.measured)
             ceiling["card"] = _card(speed.question.gpu) if speed else None
+            ceiling["unknown"] = self.no_ceiling
         document["rooms"] = [_room(room) for room in self.rooms]
         document["levers"] = [
             {"name": lever.name, "change": lever.change, "freed_bytes": lever.freed_bytes} for lever in self.levers
@@ -107,6 +110,7 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         rooms=tuple(_rooms(request, facts, planned)),
         levers=levers(request, facts),
         speed=speed_of(request, facts, question),
+        no_ceiling=_no_ceiling(request, facts, question),
         doubt=_doubt(facts, planned),
         measured=question.measured,
         trained_context=facts.context_train,
@@ -137,6 +141,15 @@ def speed_of(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -
     accepted = none_accepted if rates is None else rates
     bound = decode_ceiling(work, hardware, depth=question.depth, batch=question.batch, acceptance=accepted)
     return Speed(question, bound, request.drafted, _share(work, hardware, question.measured, request.drafted))
+
+
+def _no_ceiling(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -> str | None:
+    if not facts.weights_known:
+        return "the weights are not here"
+    if question.gpu is not None:
+        return None
+    what = "this box's memory" if request.device_kind == "cpu" else "the card"
+    return f"the bandwidth of {what} is not known ({HOW} measures it here; --gpu NAME or GiB:GB/s names it)"
 
 
 def _share(work: Workload, hardware: Hardware, measured: Measured | None, drafted: int) -> float | None:
@@ -211,7 +224,11 @@ def _measured(measured: Measured | None) -> JsonValue:
 
 
 def _card(gpu: Gpu | None) -> JsonValue:
-    return {"name": gpu.name, "bandwidth_bytes_s": gpu.bandwidth, "source": gpu.source} if gpu else None
+    if gpu is None:
+        return None
+    measured = gpu.measured.bytes_s if gpu.measured else None
+    known: dict[str, JsonValue] = {"name": gpu.name, "bandwidth_bytes_s": gpu.bandwidth, "source": gpu.source}
+    return {**known, "measured_bandwidth_bytes_s": measured}
 
 
 def _room(room: Room) -> JsonValue:

@@ -16,19 +16,21 @@ from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
 from gearshift.artifacts.model import read_model
+from gearshift.cli.box import known_card, this_box
 from gearshift.cli.exits import Exit
 from gearshift.cli.plan_options import AUTO, plan_options
 from gearshift.cli.plan_view import Subject, render
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
 from gearshift.config import find_config, load_config
-from gearshift.domain.device import CPU_DEVICE, Device, DeviceMemory
+from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelError
 from gearshift.domain.variant import EngineKind, Variant
-from gearshift.hardware import host_memory, open_memory
-from gearshift.planner.gpus import Gpu, card_of
+from gearshift.hardware import host_memory
+from gearshift.planner.gpus import Gpu
 from gearshift.planner.planning import plan, settled
 from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
+from gearshift.planner.variant_request import planned_devices
 from gearshift.store import StoreError, open_store
 from gearshift.toolchain import Toolchain
 
@@ -87,7 +89,7 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
     if not weights.exists():
         raise click.BadParameter(f"there is no {weights}", param_hint="--weights")
     kind: DeviceKind = given["device"] or "cuda"
-    box = _this_box(session) if gpu is None else Box(())
+    box = this_box(session) if gpu is None else Box(())
     devices = flag_devices(kind, given["gpus"] or 1, gpu, box.devices)
     request = PlanRequest(
         engine, devices, version=given["engine_version"], device_kind=kind, other_bytes=_others_on(box, devices)
@@ -95,7 +97,7 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
     request = with_draft(changed(request, _changes(given, engine)), read_model)
     facts = loadable(engine, read_model(weights))
     request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
-    card = gpu or _card(box.devices, devices[0].id)
+    card = gpu or known_card(session, _host_or(kind, box.devices), devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))
     return Subject(weights.name, engine, given["engine_version"]), found
 
@@ -110,7 +112,7 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
     if given["kv_bytes"] == AUTO:
         variant = replace(variant, kv_bytes=AUTO)
     version = _version(session, variant)
-    card = given["gpu"] or _card(box.devices, None)
+    card = given["gpu"] or known_card(session, _where(variant, box))
     question = _question(given, card)
     if question.measured is None and not any(given[name] is not None for name in _ANOTHER):
         question = replace(question, measured=_measured(session, variant, question))
@@ -132,7 +134,7 @@ def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tup
     if given["device"] == "cpu":
         total = gpu.total_bytes if gpu else host_memory().total_bytes
         return replace(variant, gpus=None), Box((Device(CPU_DEVICE, None, "host memory", total),))
-    box = _this_box(session) if gpu is None else box_of(gpu, cards or cards_of(variant))
+    box = this_box(session) if gpu is None else box_of(gpu, cards or cards_of(variant))
     if not cards:
         return variant, box
     gpus = tuple(device for device in box.devices if device.id != CPU_DEVICE)
@@ -192,37 +194,17 @@ def _version(session: Session, variant: Variant) -> str | None:
         return variant.engine.version
 
 
-def _this_box(session: Session) -> Box:
-    """This box's devices and what is held there by others than the engines of the running server."""
-    memory = open_memory(session.env)
-    devices = memory.devices()
-    return Box(devices, _held_by_others(memory, devices, _our_pids(session)))
-
-
-def _our_pids(session: Session) -> frozenset[int]:
-    """Processes of this box's server; one elsewhere has others."""
-    if session.url:
-        return frozenset()
-    try:
-        rows: list[dict[str, Any]] = session.admin.get("/variants")
-    except GearshiftError:
-        return frozenset()
-    return frozenset(pid for row in rows for pid in row["pids"])
-
-
-def _held_by_others(memory: DeviceMemory, devices: Sequence[Device], ours: frozenset[int]) -> dict[str, int]:
-    readings = memory.read([device.id for device in devices], ())
-    return {
-        device: max(reading.used_bytes - sum(held for pid, held in reading.by_pid.items() if pid in ours), 0)
-        for device, reading in readings.items()
-    }
-
-
 def _others_on(box: Box, devices: Sequence[PlannedDevice]) -> dict[str, int]:
     return {device.id: box.others[device.id] for device in devices if box.others.get(device.id)}
 
 
-def _card(devices: Sequence[Device], wanted: str | None) -> Gpu | None:
-    """What is known of a GPU of this box: the one ``wanted`` by id, else the first."""
-    cards = [device for device in devices if device.id != CPU_DEVICE and wanted in {None, device.id}]
-    return card_of(cards[0]) if cards else None
+def _where(variant: Variant, box: Box) -> Sequence[Device]:
+    """What the variant would run on, as far as it is here: GPUs that are not do not make it the host's."""
+    devices = planned_devices(variant, box.devices)
+    absent = variant.gpus is not None and all(device.id == CPU_DEVICE for device in devices)
+    return () if absent else devices
+
+
+def _host_or(kind: str, devices: Sequence[Device]) -> Sequence[Device]:
+    """The devices that a ceiling may be of: with ``cpu`` the host's memory, also where there are GPUs."""
+    return (Device(CPU_DEVICE, None, "host memory", 0),) if kind == "cpu" else devices

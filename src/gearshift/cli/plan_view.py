@@ -19,11 +19,13 @@ from gearshift.advice.plan import PlanAnswer, Room, Speed
 from gearshift.cli.memory_bar import Glyphs, glyphs_for, keys, memory_bar
 from gearshift.domain.units import MIB, format_bytes
 from gearshift.planner.answers import Lever
+from gearshift.planner.gpus import Gpu
 from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, SlotKv
 
 WIDEST = 100  # a bar that is wider says no more
 _LEVERS = 5
 _SMALL = MIB  # a line below this is a rounding
+_WHOLE = 100  # GB/s; below it a digit more tells boxes apart
 _UNKNOWN = "unknown"
 _VERDICT = {True: ("fits", "bold green"), False: ("does not fit", "bold red"), None: ("cannot be told", "bold yellow")}
 
@@ -203,8 +205,8 @@ def _levers(levers: Sequence[Lever]) -> Iterator[RenderableType]:
 def _speed(answer: PlanAnswer) -> Iterator[RenderableType]:
     speed = answer.speed
     if speed is None:
-        if answer.request is not None:
-            yield Text("\nceiling: unknown without weights and a card's bandwidth (--gpu NAME or GiB:GB/s)")
+        if answer.no_ceiling is not None:
+            yield Text(f"\nceiling: unknown, {answer.no_ceiling}")
         if answer.measured:
             yield _indented(Text(_measured(answer.measured, None)))
         return
@@ -213,8 +215,17 @@ def _speed(answer: PlanAnswer) -> Iterator[RenderableType]:
     )
     yield _indented(Text(_terms(speed)))
     if card := speed.question.gpu:
-        yield _indented(Text(f"{card.name}: {card.bandwidth_gbs:,.0f} GB/s ({card.source})"))
+        yield _indented(Text(_bandwidth(card)))
     yield _indented(Text(_measured(answer.measured, speed.measured_share)))
+
+
+def _bandwidth(card: Gpu) -> str:
+    """What the ceiling is computed from and where it is from; beside a data sheet's figure, what was measured."""
+    told = f"{card.name}: {card.bandwidth_gbs:,.{0 if card.bandwidth_gbs >= _WHOLE else 1}f} GB/s ({card.source})"
+    seen = card.measured
+    if seen is None or seen.source == card.source:
+        return told
+    return f"{told}; {seen.bytes_s / 1e9:,.0f} GB/s, {seen.bytes_s / card.bandwidth:.0%} of it, {seen.source}"
 
 
 def _rate(speed: Speed) -> str:

@@ -35,6 +35,11 @@ class Paths:
         return self.state / "calibrations.json"
 
     @property
+    def bandwidths(self) -> Path:
+        """What the memories of this box were seen to do."""
+        return self.state / "bandwidths.json"
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 

@@ -1,9 +1,10 @@
-"""Memory, bandwidth and compute of current cards, each row with its source; unknown cards are given by hand."""
+"""Memory, bandwidth and compute of current cards, each row with its source; others are asked, measured or given."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from gearshift.domain.device import Device
 from gearshift.domain.units import GIB
@@ -16,14 +17,31 @@ _OTHER_CARDS = frozenset({"ti", "super", "laptop", "mobile", "d"})  # words that
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredBandwidth:
+    """What this box's memory was seen to do: bytes/s, by which method, and when (unix time)."""
+
+    bytes_s: float
+    method: str
+    at: float
+
+    @property
+    def source(self) -> str:
+        return f"measured here on {datetime.fromtimestamp(self.at, UTC).date()}: {self.method}"
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
-    """One card: nominal memory in GiB, peak bandwidth in GB/s, dense BF16 in TFLOPS (None = not known)."""
+    """One card, or a host's memory: nominal GiB, peak bandwidth in GB/s, dense BF16 in TFLOPS (None = not known).
+
+    ``measured`` is what this box's own one was seen to reach; its bandwidth is that where nothing else tells it.
+    """
 
     name: str
     memory_gib: float
     bandwidth_gbs: float
     bf16_tflops: float | None
     source: str
+    measured: MeasuredBandwidth | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -84,14 +102,23 @@ def find_gpu(name: str) -> Gpu | None:
     return best if best is not None and not _OTHER_CARDS & (words - _words(best.name)) else None
 
 
-def card_of(device: Device) -> Gpu | None:
-    """The table's row for a GPU of this box, else what its driver tells; None where neither knows the bandwidth.
+def card_of(device: Device, measured: MeasuredBandwidth | None = None) -> Gpu | None:
+    """The table's row for a device of this box, else what its driver tells, else what was measured; None without any.
 
-    The driver does not tell how fast a card computes, so that such a one has no compute bound.
+    Only the table says how fast a card computes: the others have no compute bound.
     """
-    found = find_gpu(device.name)
-    if found is not None or device.bandwidth is None:
-        return found
+    found = find_gpu(device.name) or _told(device)
+    if found is not None:
+        return replace(found, measured=measured)
+    if measured is None:
+        return None
+    size, rate = device.total_bytes / GIB, measured.bytes_s / 1e9
+    return Gpu(device.name, size, rate, None, measured.source, measured)
+
+
+def _told(device: Device) -> Gpu | None:
+    if device.bandwidth is None:
+        return None
     return Gpu(device.name, device.total_bytes / GIB, device.bandwidth / 1e9, None, _NVML)
 
 

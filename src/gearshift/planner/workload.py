@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from gearshift.artifacts.facts import Layer, LayerKind, ModelFacts
+from gearshift.artifacts.facts import Layer, LayerKind, ModelFacts, TensorRole
 from gearshift.planner.ceiling import Hardware, Workload
 from gearshift.planner.gpus import Gpu
 from gearshift.planner.kv_types import dtype_bytes
 from gearshift.planner.llamacpp_caches import draft_types, state_row_bytes, target_types
 from gearshift.planner.request import PlanRequest
+from gearshift.planner.vllm import loaded_bytes
 from gearshift.planner.vllm_blocks import activation_dtype, layer_token_bytes
 
 _PACKED_ELEMENTS = frozenset({"U8", "I32", "I8"})  # several weights in one element, so elements are no parameters
@@ -18,10 +19,11 @@ def workload_of(request: PlanRequest, facts: ModelFacts) -> Workload | None:
     if not facts.weights_known:
         return None
     llamacpp = request.engine == "llama.cpp"
-    experts = facts.experts
+    experts, body = facts.experts, _read_bytes(request, facts, "body")
+    routed = experts.routed_bytes * body // max(facts.bytes_of(("body",)), 1) if experts else 0
     return Workload(
-        body_bytes=facts.bytes_of(("body",)),
-        head_bytes=facts.bytes_of(("embedding",)) if facts.tied_head else facts.bytes_of(("head",)),
+        body_bytes=body,
+        head_bytes=_read_bytes(request, facts, "embedding" if facts.tied_head else "head"),
         kv_token_bytes=_token_bytes(request, facts, {"full", "latent"}),
         sliding_token_bytes=_token_bytes(request, facts, {"sliding"}),
         window=facts.window or 0,
@@ -31,7 +33,7 @@ def workload_of(request: PlanRequest, facts: ModelFacts) -> Workload | None:
         draft_kv_token_bytes=_draft_token_bytes(request, facts),
         catches_up=llamacpp and request.built_in_draft,
         active_parameters=_active_parameters(facts),
-        routed_bytes=experts.routed_bytes if experts else 0,
+        routed_bytes=routed,
         experts=experts.count if experts else 0,
         experts_used=experts.used if experts else 0,
     )
@@ -43,13 +45,18 @@ def hardware_of(request: PlanRequest, gpu: Gpu) -> Hardware:
     return Hardware(gpu.bandwidth, gpu.flops, len(request.devices) if together else 1)
 
 
+def _read_bytes(request: PlanRequest, facts: ModelFacts, *roles: TensorRole) -> int:
+    """Tensor bytes as they lie in memory: llama.cpp runs what the file has, vLLM casts what is not quantized."""
+    return facts.bytes_of(roles) if request.engine == "llama.cpp" else loaded_bytes(request, facts, roles)
+
+
 def _draft_bytes(request: PlanRequest, facts: ModelFacts) -> int:
     """What one drafted token reads beside a shared output head; nothing for n-grams, which are looked up."""
     if request.built_in_draft:
-        return facts.bytes_of(("mtp",))
+        return _read_bytes(request, facts, "mtp")
     if request.draft is None:
         return 0
-    return request.draft.bytes_of(("body", "embedding" if request.draft.tied_head else "head"))
+    return _read_bytes(request, request.draft, "body", "embedding" if request.draft.tied_head else "head")
 
 
 def _draft_token_bytes(request: PlanRequest, facts: ModelFacts) -> float:

@@ -14,6 +14,7 @@ VERBS = {
     "ab": "Is B better than A? Interleaved pairs and a verdict.",
     "swap": "How long does each swap take, and what with?",
     "saturate": "How much traffic does it take within limits of latency?",
+    "bandwidth": "How fast is this box's memory? Measured once, kept for every ceiling.",
     "campaign": "Measure what a campaign file asks, resuming at the cell.",
     "import": "Read other tools' result files and check them.",
 }

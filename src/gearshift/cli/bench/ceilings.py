@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gearshift.advice.bandwidths import Bandwidths, host_device, measured_now
 from gearshift.advice.plan import SpeedQuestion, loadable, speed_of
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.artifacts.model import read_model
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.runner import Conclude
+from gearshift.cli.box import known_card
 from gearshift.cli.session import Session
 from gearshift.config import load_config
-from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.variant import Variant
 from gearshift.hardware import open_memory
-from gearshift.planner.gpus import Gpu, card_of
+from gearshift.planner.gpus import Gpu
 from gearshift.planner.planning import settled
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for
@@ -57,38 +58,58 @@ class Ceilings:
         if speed is None:
             return None
         point = {"setting": plan.setting, "concurrency": plan.concurrency, "depth": plan.depth}
-        bound = {"tok_s": speed.bound.tok_s / plan.concurrency, "dominant": speed.bound.dominant}
-        return {**point, **bound, "card": self.card.name, "bandwidth_from": self.card.source}
+        bound: dict[str, Any] = {"tok_s": speed.bound.tok_s / plan.concurrency, "dominant": speed.bound.dominant}
+        share = cell.decode_tok_s.median / bound["tok_s"] if cell.valid and cell.decode_tok_s else None
+        return {**point, **bound, "share": share, "card": self.card.name, "bandwidth_from": self.card.source}
 
 
 def teller(
-    session: Session, row: Mapping[str, Any], config: str | None, card: Gpu | None
+    session: Session, row: Mapping[str, Any], config: str | None, card: Gpu | None, *, may_measure: bool = False
 ) -> Callable[[Conclude], Conclude]:
-    """Adds ceilings to conclusions about the variant in ``row``; where none can be known, adds nothing."""
+    """Adds ceilings to conclusions about the variant in ``row``; where none can be known, adds nothing.
+
+    ``may_measure``: the box is ours and at rest, so that the host's bandwidth, where it decides and was never measured,
+    is measured now. A card's is not: the variant is on it. Blocking.
+    """
     try:
-        found = _ceilings(session, row, config, card)
+        found = _ceilings(session, row, config, card, may_measure=may_measure)
     except (GearshiftError, ValueError, OSError):  # measuring must not fail for want of a bound
         found = None
     return found.told if found else lambda conclude: conclude
 
 
-def _ceilings(session: Session, row: Mapping[str, Any], config: str | None, card: Gpu | None) -> Ceilings | None:
+def _ceilings(
+    session: Session, row: Mapping[str, Any], config: str | None, card: Gpu | None, *, may_measure: bool
+) -> Ceilings | None:
     variant = _variant(session, row["variant"], config)
     devices = open_memory(session.env).devices()
-    card = card or _card(devices)
-    if variant is None or variant.weights is None or card is None or variant.engine.kind == "command":
+    if variant is None or variant.weights is None or variant.engine.kind == "command":
         return None
     facts = loadable(variant.engine.kind, read_model(Path(variant.weights)))
-    request = request_for(variant, planned_devices(variant, devices), engine_version=row["engine_version"])
+    places = planned_devices(variant, devices)
+    request = request_for(variant, places, engine_version=row["engine_version"])
+    card = card or known_card(session, places) or (_measured(session, request) if may_measure else None)
+    if card is None:
+        return None
     return Ceilings(settled(request, facts, automatic_pool=variant.kv_bytes == "auto"), facts, card)
+
+
+def _measured(session: Session, request: PlanRequest) -> Gpu | None:
+    """The host's memory, measured and kept; None where the variant is on cards, or the box was not at rest."""
+    if request.device_kind != "cpu":
+        return None
+    try:
+        seen = measured_now(host_device(), session.env)
+    except GearshiftError as error:
+        session.output.say(f"no ceiling: {error.message}{f' ({error.hint})' if error.hint else ''}")
+        return None
+    kept = Bandwidths(session.paths.bandwidths)
+    kept.keep(host_device(), seen)
+    session.output.say(f"this box's memory does {seen.bytes_s / 1e9:.1f} GB/s, {seen.source}: kept for ceilings")
+    return kept.card(host_device())
 
 
 def _variant(session: Session, name: str, config: str | None) -> Variant | None:
     if config is None or not Path(config).is_file():
         return None
     return load_config(Path(config), session.env).settings.variants().get(name)
-
-
-def _card(devices: Sequence[Device]) -> Gpu | None:
-    cards = [device for device in devices if device.id != CPU_DEVICE]
-    return card_of(cards[0]) if cards else None

@@ -32,7 +32,10 @@ async def open_variants(asked: Asked, names: Mapping[str, str], progress: Progre
         first = next(iter(chosen.values()))
         rig = await switch.occupy(first)
         row, status = await admin.get(f"/variants/{first}"), await admin.get("/status")
-        yield Place(rig, switch, switch.arms, teller(asked.session, row, status["config"], asked.card))
+        told = await asyncio.to_thread(
+            teller, asked.session, row, status["config"], asked.card, may_measure=switch.exclusive
+        )
+        yield Place(rig, switch, switch.arms, told)
 
 
 class VariantSwitch:
@@ -90,7 +93,7 @@ class VariantSwitch:
         return rig
 
     async def _leased(self, variant: str, stack: AsyncExitStack) -> Rig:
-        exclusive = self._exclusive
+        exclusive = self.exclusive
         async with self._stages(variant):
             lease = await stack.enter_async_context(self._admin.held(variant, exclusive=exclusive))
         row = await self._admin.get(f"/variants/{variant}")
@@ -124,7 +127,7 @@ class VariantSwitch:
             self._progress(f"{variant}: {stage(await self._admin.get('/variants'), variant)}")
 
     @property
-    def _exclusive(self) -> bool:
+    def exclusive(self) -> bool:
         """An engine listens on its own box only, so from elsewhere there is just the gateway."""
         return not self._asked.beside_traffic and self._here
 

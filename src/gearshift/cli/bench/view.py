@@ -29,7 +29,14 @@ def render(document: Json) -> str:
     kind = document["experiment"]
     lines = [_head(document), "", _swap_table(cells) if kind == "swap" else _cell_table(cells, kind)]
     loaded = cells if kind in {"concurrency", "saturate"} else ()
-    for section in (_tails(loaded), _engine(cells), _flags(cells), _verdict(document), document.get("advice", ())):
+    for section in (
+        _tails(loaded),
+        _engine(cells),
+        _ceilings(document),
+        _flags(cells),
+        _verdict(document),
+        document.get("advice", ()),
+    ):
         if found := list(section):
             lines += ["", *found]
     return "\n".join(lines)
@@ -123,6 +130,16 @@ def _engine(cells: Sequence[Json]) -> Iterator[str]:
         yield f"TTFT is {_range(later, '+.3g')} ms after the engine's own"
     if ratios:
         yield f"TPOT is {_range(ratios, '.4f')} times the engine's own"
+
+
+def _ceilings(document: Json) -> Iterator[str]:
+    """Each cell's share of what the memory's bandwidth allows, and where that bandwidth is from."""
+    rows = [row for row in (document.get("findings") or {}).get("ceiling") or () if row.get("share") is not None]
+    for row in rows:
+        streams = f", {row['concurrency']} streams" if row["concurrency"] != 1 else ""
+        where = " ".join([*([row["setting"]] if row.get("setting") else []), f"at depth {row['depth']:,}{streams}"])
+        yield f"{where}: {row['share']:.0%} of the ceiling of {_one(row['tok_s'], 'decode_tok_s')} tok/s"
+    yield from dict.fromkeys(f"  of {row['card']}: {row['bandwidth_from']}" for row in rows)
 
 
 def _range(values: Sequence[float], form: str) -> str:
