@@ -54,6 +54,29 @@ def test_every_problem_of_a_campaign_is_named_with_its_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("part", "places"),
+    [
+        ({"experiments": 3}, ["experiments"]),
+        ({"experiments": ["ladder", {"kind": "ladder", "trials": "3"}]}, ["experiments[0]", "experiments[1].trials"]),
+        ({"defaults": ["trials"]}, ["defaults"]),
+        ({"defaults": None}, ["defaults"]),
+        ({"defaults": {"trials": 0, "depth": "deep", "exact": 1, "output": "1k"}},
+         ["defaults.trials", "defaults.depth", "defaults.exact"]),
+    ],
+)  # fmt: skip
+def test_parts_of_another_kind_are_problems_with_their_places(part: dict[str, Any], places: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        campaign.read_campaign(GOOD | part, context=None)
+    assert [problem.path for problem in caught.value.problems] == places
+
+
+def test_lengths_of_cells_are_written_as_everywhere() -> None:
+    document = {"defaults": {"output": "1k"}, "experiments": [{"kind": "saturate", "depth": "4K"}]}
+    (step,) = campaign.read_campaign(document, context=None).steps
+    assert {(cell.depth, cell.output) for cell in step.plan.cells} == {(4096, 1000)}
+
+
 EVERY_KIND = {
     "defaults": {"trials": 2, "output": 8, "requests": 2},
     "experiments": [

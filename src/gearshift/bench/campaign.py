@@ -10,8 +10,10 @@ The file is JSON or what a YAML reader made of one; whoever reads it passes the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_type_hints
+
+import msgspec
 
 from gearshift.bench.budget import Fitted, Pace, fit
 from gearshift.bench.campaign_kinds import KINDS, Step
@@ -19,7 +21,7 @@ from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.runner import Runner
 from gearshift.domain.errors import ConfigError, Problem
-from gearshift.domain.units import parse_duration
+from gearshift.domain.units import parse_duration, parse_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def read_campaign(document: Mapping[str, Any], *, context: int | None) -> Campai
     problems: list[Problem] = []
     base = _base(document.get("defaults", {}), "defaults", CellPlan(""), problems)
     steps = []
-    for index, entry in enumerate(document.get("experiments", ())):
+    for index, entry in enumerate(_entries(document, problems)):
         step = _step(entry, f"experiments[{index}]", base, context, problems)
         if step is not None:
             steps.append(step)
@@ -81,6 +83,14 @@ async def run(campaign: Campaign, runner: Runner) -> tuple[ExperimentResult, ...
     return tuple([await step.run(runner) for step in campaign.steps])
 
 
+def _entries(document: Mapping[str, Any], problems: list[Problem]) -> list[Any]:
+    found = document.get("experiments", [])
+    if isinstance(found, list | tuple):
+        return list(found)
+    problems.append(Problem(f"{found!r} is no list", "experiments", hint="give each experiment with its kind"))
+    return []
+
+
 def _budget(value: object, problems: list[Problem]) -> float | None:
     try:
         return None if value is None else parse_duration(str(value))
@@ -89,9 +99,10 @@ def _budget(value: object, problems: list[Problem]) -> float | None:
         return None
 
 
-def _step(
-    entry: Mapping[str, Any], path: str, base: CellPlan, context: int | None, problems: list[Problem]
-) -> Step | None:
+def _step(entry: object, path: str, base: CellPlan, context: int | None, problems: list[Problem]) -> Step | None:
+    if not isinstance(entry, Mapping):
+        problems.append(Problem(f"{entry!r} is no mapping", path, hint="write for example {kind: ladder}"))
+        return None
     name = str(entry.get("kind"))
     kind = KINDS.get(name)
     if kind is None:
@@ -107,13 +118,35 @@ def _step(
         return None
 
 
-_CELL_KEYS = {field.name for field in fields(CellPlan)} - {"experiment", "setting", "needles", "shared_prefix"}
+_CELL_KEYS = get_type_hints(CellPlan).keys() - {"experiment", "setting", "needles", "shared_prefix"}
+_CELL_TYPES = {key: kind for key, kind in get_type_hints(CellPlan).items() if key in _CELL_KEYS}
+_LENGTHS = frozenset({"depth", "output"})  # tokens, as people write them
+_ABOVE_ZERO = frozenset({"concurrency", "requests", "trials", *_LENGTHS})
 
 
-def _base(source: Mapping[str, Any], path: str, base: CellPlan, problems: list[Problem]) -> CellPlan:
-    known = {key: value for key, value in source.items() if key in _CELL_KEYS}
-    problems.extend(
-        Problem("no such setting", f"{path}.{key}", hint=f"cells have {', '.join(sorted(_CELL_KEYS))}")
-        for key in source.keys() - known.keys()
-    )
+def _base(source: object, path: str, base: CellPlan, problems: list[Problem]) -> CellPlan:
+    """``base`` with the settings of a mapping; each that is unknown or does not fit is a problem."""
+    if not isinstance(source, Mapping):
+        problems.append(Problem(f"{source!r} is no mapping", path, hint="write for example {trials: 3}"))
+        return base
+    known: dict[str, Any] = {}
+    for key, value in source.items():
+        try:
+            known[key] = _value(key, value)
+        except KeyError:
+            hint = f"cells have {', '.join(sorted(_CELL_KEYS))}"
+            problems.append(Problem("no such setting", f"{path}.{key}", hint=hint))
+        except (ValueError, msgspec.ValidationError) as error:
+            problems.append(Problem(f"{value!r} does not fit: {error}", f"{path}.{key}"))
     return replace(base, **known)
+
+
+def _value(key: str, value: object) -> Any:
+    """Raises KeyError for what cells do not have, ValueError or ValidationError for what does not fit."""
+    if key in _LENGTHS and isinstance(value, str):
+        value = parse_tokens(value)
+    found = msgspec.convert(value, _CELL_TYPES[key])
+    if key in _ABOVE_ZERO and found < 1:
+        msg = "it must be above zero"
+        raise ValueError(msg)
+    return found
