@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -38,3 +40,17 @@ def test_only_the_newest_launches_are_remembered(tmp_path: Path) -> None:
         calibrations.keep(str(number), LEARNED)
     assert calibrations.of("2") is None
     assert calibrations.of("3") == LEARNED
+
+
+def test_starts_that_end_together_are_all_kept(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path / "c.json")
+    digests = [str(number) for number in range(KEPT)]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda digest: calibrations.keep(digest, LEARNED), digests))
+    finally:
+        sys.setswitchinterval(usual)
+    again = Calibrations(tmp_path / "c.json")
+    assert [digest for digest in digests if again.of(digest) is None] == []

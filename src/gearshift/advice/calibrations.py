@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import structlog
@@ -20,13 +21,18 @@ class Calibrations:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known = _read(path)
+        self._keeping = threading.Lock()  # two variants may become ready at once
 
     def of(self, launch_digest: str) -> Calibration | None:
         """What the last start of this launch showed, or None."""
         return self._known.get(launch_digest)
 
     def keep(self, launch_digest: str, calibration: Calibration) -> None:
-        """Remember it for the next plan. Blocking: writes the file whole, atomically."""
+        """Remember it for the next plan. Blocking: writes the file whole, atomically. Any thread may call it."""
+        with self._keeping:
+            self._keep(launch_digest, calibration)
+
+    def _keep(self, launch_digest: str, calibration: Calibration) -> None:
         self._known.pop(launch_digest, None)
         self._known[launch_digest] = calibration
         for oldest in list(self._known)[:-KEPT]:
