@@ -19,7 +19,7 @@ VERBS: Mapping[str, str] = {
     "serve": "Run the server in the foreground.",
     "ps": "Show every variant with its state, memory and load.",
     "load": "Make a variant resident, swapping like a request would.",
-    "unload": "Drain and stop a variant.",
+    "unload": "Drain and stop a variant, or all of them.",
     "reload": "Have the server read its configuration again.",
     "stop": "End the server: drain, stop every engine, verify.",
     "logs": "Print an engine's log.",
