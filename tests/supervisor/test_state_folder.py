@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.hardware import FakeMemory
 from gearshift.supervisor import LocalLauncher, StateLock
+from gearshift.supervisor.lock import Holder, lock_holder
 from gearshift.supervisor.state_file import ChildRecord, StateFile
 
 HOLDER = """
@@ -58,6 +60,35 @@ def test_a_released_lock_can_be_taken_again(paths: Paths) -> None:
         pass
     with lock:
         assert paths.lock.exists()
+
+
+def test_a_second_server_is_refused_while_the_first_lives_on_a_folder_that_was_removed(paths: Paths) -> None:
+    with holder(paths) as pid:
+        shutil.rmtree(paths.state)
+        with pytest.raises(GearshiftError, match=rf"removed under it: pid {pid} \(.*python") as caught:
+            StateLock(paths).__enter__()
+        assert f"kill -TERM {pid}" in (caught.value.hint or "")
+        assert lock_holder(paths.lock) == Holder(pid, deleted=True)
+    with StateLock(paths):
+        pass
+
+
+def test_a_holder_knows_that_its_lock_was_removed_or_replaced(paths: Paths) -> None:
+    lock = StateLock(paths)
+    assert not lock.lost
+    with lock:
+        assert not lock.lost
+        paths.lock.unlink()
+        assert lock.lost
+        paths.lock.write_text("")
+        assert lock.lost
+
+
+def test_who_holds_a_lock_can_be_asked_without_taking_it(paths: Paths) -> None:
+    assert lock_holder(paths.lock) is None
+    with holder(paths) as pid:
+        assert lock_holder(paths.lock) == Holder(pid)
+    assert lock_holder(paths.lock) is None
 
 
 @pytest.fixture

@@ -66,6 +66,19 @@ async def test_a_second_serve_on_the_same_state_folder_is_refused_and_harms_noth
     assert (await server.chat("m:a")).whole
 
 
+async def test_a_server_whose_state_folder_was_removed_says_so_and_keeps_a_second_one_out(gearshift: Start) -> None:
+    server = await gearshift({"a": fake()})
+    await server.chat("m:a")
+    for name in ("lock", "admin.sock", "children.json"):  # the log stays, to be read
+        (server.home / name).unlink()
+    code, said = run_serve(server)
+    assert code == 1
+    assert str(server.pid) in said
+    assert "removed under it" in said
+    await until(lambda: "the state folder was removed or replaced while serving" in server.log, what="its word")
+    assert (await server.chat("m:a")).whole
+
+
 async def test_a_taken_port_is_a_clear_error(gearshift: Start) -> None:
     server = await gearshift({"a": fake()}, run=False)
     with socket.socket() as holder:

@@ -49,6 +49,7 @@ from gearshift.web import create_admin
 log = structlog.get_logger(__name__)
 
 DRAIN_S = 10.0  # what open streams get when the server is asked to end; a second signal ends them at once
+LOCK_CHECK_S = 5.0  # between two looks at whether the state folder is still ours
 SLEEP_RAM_SHARE = 0.5  # of the memory free at start, for variants asleep at level 1 without a budget of their own
 
 
@@ -79,10 +80,23 @@ def _load(config: Path, env: Mapping[str, str], listen: str | None) -> LoadedCon
 async def _serve(loaded: LoadedConfig, config: Path, env: dict[str, str], listen: str | None) -> None:
     paths = resolve_paths(env)
     async with AsyncExitStack() as stack:
-        stack.enter_context(StateLock(paths))
+        lock = stack.enter_context(StateLock(paths))
+        watch = asyncio.create_task(_tell_when_lost(lock, paths), name="state folder")
+        stack.callback(watch.cancel)
         for reaped in await asyncio.to_thread(reap_orphans, paths):
             log.warning("ended what a killed Gearshift left running", process=str(reaped))
         await Server(loaded, config, paths, env, listen).run(stack)
+
+
+async def _tell_when_lost(lock: StateLock, paths: Paths) -> None:
+    """Nothing we could write there again would be what others look for; so it is said, once."""
+    while not await asyncio.to_thread(lambda: lock.lost):  # noqa: ASYNC110 - no event tells of it on every file system
+        await asyncio.sleep(LOCK_CHECK_S)
+    log.error(
+        "the state folder was removed or replaced while serving",
+        folder=str(paths.state),
+        fix="restart Gearshift; until then requests are served, but the command line does not reach it",
+    )
 
 
 class Server:

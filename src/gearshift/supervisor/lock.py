@@ -5,16 +5,50 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
-from gearshift.supervisor.processes import command_line, read_process
+from gearshift.supervisor.processes import command_line, opener_of, read_process
 from gearshift.supervisor.state_file import unusable_state
 
 _DYING_S = 5.0  # a killed holder keeps its lock until the kernel has taken it apart
 _LIVING_S = 0.5  # a holder that was just killed looks alive until the kernel gets round to it
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The Gearshift that lives on a state folder. ``deleted``: its lock file was removed while it served."""
+
+    pid: int
+    deleted: bool = False
+
+    def __str__(self) -> str:
+        command = command_line(self.pid)
+        return f"pid {self.pid}" + (f" ({command})" if command else "")
+
+
+def lock_holder(path: Path) -> Holder | None:
+    """Who holds the lock file ``path``, or held what was removed from there; None when nobody is seen to."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return _holder_of_deleted(path)
+    try:
+        if _locked(descriptor, fcntl.LOCK_SH):
+            return _holder_of_deleted(path)
+        text = _written(descriptor)
+        return Holder(int(text)) if text.isdigit() else None
+    finally:
+        os.close(descriptor)
+
+
+def _holder_of_deleted(path: Path) -> Holder | None:
+    pid = opener_of(f"{path.parent.resolve() / path.name} (deleted)")  # as proc_pid_fd(5) shows it
+    return None if pid is None else Holder(pid, deleted=True)
 
 
 class StateLock:
@@ -33,6 +67,7 @@ class StateLock:
             raise unusable_state(self._paths, error.strerror) from error
         try:
             self._take(descriptor)
+            self._check_deleted()
         except BaseException:
             os.close(descriptor)
             raise
@@ -42,7 +77,7 @@ class StateLock:
     def _take(self, descriptor: int) -> None:
         began = time.monotonic()
         while not _locked(descriptor):
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            holder = _written(descriptor)
             if time.monotonic() - began > (_LIVING_S if _lives(holder) else _DYING_S):
                 raise self._taken(holder)
             time.sleep(0.01)
@@ -53,10 +88,27 @@ class StateLock:
             raise unusable_state(self._paths, error.strerror) from error
 
     def _taken(self, holder: str) -> GearshiftError:
-        command = command_line(int(holder)) if holder.isdigit() else ""
-        who = f"pid {holder}" + (f" ({command})" if command else "")
+        who = Holder(int(holder)) if holder.isdigit() else "which has not said its pid yet"
         msg = f"another Gearshift runs on the state folder {self._paths.state}: {who}"
         return GearshiftError(msg, hint="stop it with `gearshift stop`, or give this one its own GEARSHIFT_HOME")
+
+    def _check_deleted(self) -> None:
+        """Raises GearshiftError for a server whose lock was removed: its engines would look like orphans to us."""
+        holder = _holder_of_deleted(self._paths.lock)
+        if holder is not None:
+            msg = f"another Gearshift still serves from {self._paths.state}, which was removed under it: {holder}"
+            raise GearshiftError(msg, hint=f"end it first: kill -TERM {holder.pid} (it stops its engines)")
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lock file was removed or replaced since it was taken."""
+        if self._descriptor is None:
+            return False
+        ours = os.fstat(self._descriptor)
+        try:
+            return not os.path.samestat(ours, self._paths.lock.stat())
+        except OSError:
+            return True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -67,9 +119,13 @@ class StateLock:
             self._descriptor = None
 
 
-def _locked(descriptor: int) -> bool:
+def _written(descriptor: int) -> str:
+    return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+
+
+def _locked(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
