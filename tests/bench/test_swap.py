@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,26 +33,34 @@ RECORD = SwapRecord(
 class RecordedSwapper:
     """Remembers what was loaded and gives the same phases for every swap."""
 
-    def __init__(self, phases: SwapRecord | None) -> None:
+    def __init__(self, phases: SwapRecord | None, *, asleep: SwapRecord | None = None) -> None:
         self.loaded: list[str] = []
         self.unloaded: list[str] = []
         self.phases = phases
+        self.waking = asleep  # of a goal that fell asleep when another was loaded
+        self._stopped: set[str] = set()
 
     async def load(self, variant: str) -> None:
         self.loaded.append(variant)
 
     async def unload(self, variant: str) -> None:
         self.unloaded.append(variant)
+        self._stopped.add(variant)
+
+    async def asleep(self, variant: str) -> bool:
+        return self.waking is not None and variant not in self._stopped
 
     async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
-        return None if self.phases is None else replace(self.phases, variant=variant, at=at)
+        phases = self.phases if self.waking is None or variant in self._stopped else self.waking
+        self._stopped.discard(variant)
+        return None if phases is None else replace(phases, variant=variant, at=at)
 
 
 @pytest.mark.anyio
 async def test_a_swap_is_timed_to_its_first_token_and_taken_apart() -> None:
     swapper = RecordedSwapper(RECORD)
     async with serve(Script(ttft_s=0.03)) as server, Client(server.url) as client:
-        cell = await swap.measure(client, swapper, "m:a", "m:b", trials=2)
+        (cell,) = await swap.measure(client, swapper, "m:a", "m:b", trials=2)
     assert swapper.loaded == ["m:a", "m:a"]
     assert swapper.unloaded == ["m:b", "m:b"]
     assert cell.flags == ()
@@ -66,7 +75,7 @@ async def test_a_swap_is_timed_to_its_first_token_and_taken_apart() -> None:
 @pytest.mark.anyio
 async def test_a_server_that_keeps_no_record_still_gives_the_clients_time() -> None:
     async with serve(Script(ttft_s=0.01)) as server, Client(server.url) as client:
-        cell = await swap.measure(client, RecordedSwapper(None), "m:a", "m:b", trials=1)
+        (cell,) = await swap.measure(client, RecordedSwapper(None), "m:a", "m:b", trials=1)
     assert cell.phase("load_s") is None
     assert cell.to_json()["flags"] == ["single_run"]
 
@@ -90,30 +99,87 @@ def test_pairs_follow_each_other_where_they_can() -> None:
         swap.pairs(["a"])
 
 
+ASLEEP = replace(RECORD, slept=("m:a",), stop_s=0.0, memory_s=0.0, sleep_s=0.4, freed_bytes=2**30)
+WAKING = replace(ASLEEP, load_s=0.0, probe_s=0.0, wake_s=0.3, cold=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("trials", [1, 3])
+async def test_a_goal_that_sleeps_is_also_woken_and_both_have_a_row(trials: int) -> None:
+    async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
+        swapper = RecordedSwapper(ASLEEP, asleep=WAKING)
+        cold, woken = await swap.measure(client, swapper, "m:a", "m:b", trials=trials)
+    assert [cold.setting, woken.setting] == ["m:a > m:b", "m:a > m:b, woken"]
+    assert [len(cold.trials), len(woken.trials)] == [trials, trials]
+    assert swapper.loaded == ["m:a"] * (2 * trials)
+    row = woken.to_json()
+    assert row["woken"] is True
+    assert row["cold"] == [False] * trials
+    figures = {name: found["median"] for name in swap.PHASES if (found := row[name])}
+    assert (figures["sleep_s"], figures["wake_s"], figures["load_s"]) == (0.4, 0.3, 0.0)
+    assert row["freed_bytes"]["median"] == 2**30  # type: ignore[index]
+    assert cold.to_json()["wake_s"] is None
+    outcome = swap.conclude([cold, woken])
+    assert outcome.findings is not None
+    slept: Any = outcome.findings["sleep"]
+    assert slept["m:a"]["sleep_s"]["median"] == 0.4
+    assert slept["m:a"]["wake_s"] is None
+    assert slept["m:b"]["wake_s"]["median"] == 0.3
+    assert outcome.advice[1].startswith("m:b woken for m:a: ")
+
+
+@pytest.mark.anyio
+async def test_what_did_not_sleep_is_said_not_to_be_measured() -> None:
+    async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
+        swapper = RecordedSwapper(RECORD)
+        (cell,) = await swap.measure(client, swapper, "m:a", "m:b", trials=1)
+        assert swapper.loaded == ["m:a"] * 2  # once more, to see whether the goal falls asleep
+        await swap.measure(client, swapper, "m:a", "m:b", trials=1, sleeper=False)
+        assert swapper.loaded == ["m:a"] * 3
+    outcome = swap.conclude([cell])
+    assert outcome.findings == {"sleep": {"m:a": None, "m:b": None}}
+    assert outcome.advice[-1].startswith("sleep and wake not measured: m:a, m:b stopped instead")
+
+
+@pytest.mark.anyio
+async def test_a_waking_that_ended_in_a_cold_start_says_so() -> None:
+    async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
+        swapper = RecordedSwapper(ASLEEP, asleep=replace(WAKING, cold=True, load_s=3.0, wake_s=None))
+        _, woken = await swap.measure(client, swapper, "m:a", "m:b", trials=2)
+    assert woken.flags == ("woke_cold",)
+
+
 @pytest.mark.anyio
 async def test_a_swap_is_kept_with_its_raw_times_and_says_that_it_was_a_waking() -> None:
     async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
-        swapper = RecordedSwapper(replace(RECORD, cold=False))
-        cell = await swap.measure(client, swapper, "m:a", "m:b", trials=1)
+        swapper = RecordedSwapper(ASLEEP, asleep=WAKING)
+        _, cell = await swap.measure(client, swapper, "m:a", "m:b", trials=1)
     record = swap.to_record(cell, "address")
     assert record.key == "address"
     assert swap.from_record(record) == cell
-    assert record.setting == "m:a > m:b"
+    assert record.setting == "m:a > m:b, woken"
     assert record.figures["cold"] == [False]  # woken from sleep
     assert record.figures["first_token_times_s"] == [cell.trials[0].first_token_s]
+
+
+def test_a_record_of_another_version_is_read_as_far_as_it_is_known() -> None:
+    told = {**asdict(RECORD), "later": 1, "stopped": ["m:a"]}
+    for name in ("slept", "sleep_s", "wake_s", "freed_bytes"):
+        del told[name]
+    assert swap.record_of(told) == RECORD
 
 
 @pytest.mark.anyio
 async def test_variants_that_fit_beside_each_other_are_said_not_to_swap() -> None:
     async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
-        cell = await swap.measure(client, RecordedSwapper(replace(RECORD, stopped=())), "m:a", "m:b", trials=2)
+        (cell,) = await swap.measure(client, RecordedSwapper(replace(RECORD, stopped=())), "m:a", "m:b", trials=2)
     assert cell.flags == ("nothing_stopped",)
 
 
 @pytest.mark.anyio
 async def test_a_pair_without_the_servers_phases_is_read_back_as_it_was() -> None:
     async with serve(Script(ttft_s=0.005)) as server, Client(server.url) as client:
-        cell = await swap.measure(client, RecordedSwapper(None), "m:a", "m:b", trials=2)
+        (cell,) = await swap.measure(client, RecordedSwapper(None), "m:a", "m:b", trials=2)
     assert swap.from_record(swap.to_record(cell, "address")) == cell
 
 

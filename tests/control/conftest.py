@@ -45,6 +45,7 @@ class Harness:
     sink: ListSink
     lessons: Lessons
     asked: list[EngineRef]  # engines that were looked for
+    memory: FakeMemory
 
 
 def any_engine(ref: EngineRef) -> EngineInstall:
@@ -101,6 +102,6 @@ async def make(tmp_path: Path) -> AsyncIterator[MakeControl]:
             dependencies = Dependencies(launcher, preparation, lessons, sink, journal)
             control = Control(settings, preparation.world(settings), dependencies)
             stack.push_async_callback(control.close, drain_s=0.0)
-            return Harness(control, launcher, preparation, sink, lessons, asked)
+            return Harness(control, launcher, preparation, sink, lessons, asked, memory)
 
         yield build

@@ -15,6 +15,7 @@ from gearshift.domain.errors import (
     QueueFullError,
 )
 from gearshift.domain.leasing import Lease
+from gearshift.domain.units import GIB
 from gearshift.scheduler import Phase
 
 pytestmark = pytest.mark.anyio
@@ -266,6 +267,41 @@ models:
     for variant in ("m:b", "m:a"):
         (await leased(it.control, variant)).release()
     assert it.launcher.launched == ["m:a", "m:b", "m:b", "m:a"]
+
+
+async def test_a_swap_to_and_from_a_sleeper_is_recorded_with_sleep_and_wake_apart_from_stop_and_load(
+    make: MakeControl,
+) -> None:
+    text = """
+defaults: {min_resident: 0s}
+models:
+  m:
+    variants:
+      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
+      b: {engine: vllm, weights: org/b, memory: 10GiB}
+"""
+    it = make(text)
+    gpu = it.memory.gpus[0].id
+    (await leased(it.control, "m:a")).release()
+    it.launcher.child("m:a").pids = (1,)  # a process that lives
+    it.memory.held = {gpu: {1: 10 * GIB}}
+    it.launcher.scripts["m:a"].asleep = lambda: it.memory.held.update({gpu: {1: 2 * GIB}})
+    for variant in ("m:b", "m:a"):
+        (await leased(it.control, variant)).release()
+    first, fell_asleep, woken = it.sink.swaps
+    assert (first.slept, first.sleep_s, first.wake_s, first.freed_bytes) == ((), None, None, None)
+    assert (fell_asleep.stopped, fell_asleep.slept) == (("m:a",), ("m:a",))
+    assert fell_asleep.freed_bytes == 8 * GIB
+    assert fell_asleep.sleep_s is not None
+    assert fell_asleep.sleep_s + fell_asleep.overhead_s <= fell_asleep.total_s
+    assert (woken.cold, woken.slept, woken.load_s, woken.sleep_s) == (False, (), 0.0, None)
+    assert woken.wake_s is not None
+    async with it.control.journal.follow(0) as events, asyncio.timeout(5):
+        await it.control.close(drain_s=0)
+        told = [event.data async for event in events if event.kind == "swap.done"]
+    assert [(one["slept"], one["freed_bytes"], one["wake_s"]) for one in told] == [
+        ([], None, None), (["m:a"], 8 * GIB, None), ([], None, woken.wake_s)
+    ]  # fmt: skip
 
 
 async def test_an_engine_that_is_not_installed_is_told_to_the_client_with_the_way_to_get_it(make: MakeControl) -> None:

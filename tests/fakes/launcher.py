@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ class Script:
     manual: bool = False  # ready only once `release` is called
     leaves: str | None = None  # a stop leaves this behind
     wakes: bool = True
+    asleep: Callable[[], None] = lambda: None  # called as it falls asleep
     stop_gate: asyncio.Event | None = None  # a stop waits for it
 
 
@@ -69,6 +71,7 @@ class FakeChild:
 
     async def sleep(self) -> None:
         self.calls.append("sleep")
+        self.script.asleep()
 
     async def wake(self) -> None:
         self.calls.append("wake")

@@ -214,6 +214,18 @@ def chat_body(model: str, **body: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": "hi"}], "stream": True, **body}
 
 
+async def bench(server: Gearshift, *arguments: str, patience_s: float = 60) -> Any:
+    """The document of one `gearshift bench`, run as a user runs it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gearshift", "bench", *arguments, "--json",
+        env={**os.environ, "GEARSHIFT_HOME": str(server.home), **server.env},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, told = await asyncio.wait_for(process.communicate(), patience_s)
+    assert process.returncode == 0, told.decode()
+    return json.loads(out)
+
+
 async def read(answer: aiohttp.ClientResponse) -> Answer:
     """Read to the end, or keep what came before the connection broke."""
     body = b""

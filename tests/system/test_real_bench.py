@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from gearshift.domain.variant import EngineRef
 from gearshift.hardware.host_bandwidth import cache_bytes
 from gearshift.report.caveats import MEANINGS
 from gearshift.toolchain import Toolchain, demo_gguf, demo_hf
-from system.harness import Gearshift, marked
+from system.harness import bench, marked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
@@ -39,18 +36,6 @@ def gguf() -> str:
 @pytest.fixture(scope="module")
 def hf() -> str:
     return str(demo_hf(REAL, Toolchain(REAL, os.environ).find(EngineRef("vllm")), lambda _: None))
-
-
-async def bench(server: Gearshift, *arguments: str, patience_s: float = 60) -> Any:
-    """The document of one `gearshift bench`, run as a user runs it."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gearshift", "bench", *arguments, "--json",
-        env={**os.environ, "GEARSHIFT_HOME": str(server.home), **ENV},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, told = await asyncio.wait_for(process.communicate(), patience_s)
-    assert process.returncode == 0, told.decode()
-    return json.loads(out)
 
 
 def check(cell: dict[str, Any]) -> None:

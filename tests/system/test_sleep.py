@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.engine_argv import FAKE_ENGINE
-from system.harness import alive
+from system.harness import alive, bench
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +82,27 @@ async def test_a_wake_without_a_token_becomes_a_cold_start(gearshift: Start, vll
     assert row["state"] == "ready"
     assert pid not in row["pids"]
     assert not alive(pid)
+
+
+async def test_swaps_of_variants_that_sleep_are_measured_asleep_too(
+    gearshift: Start, vllm: Path, tmp_path: Path
+) -> None:
+    gpu = tmp_path / "gpu.json"
+    one = sleeper(vllm, args={"hf-overrides": f"--gpu-file={gpu}"})
+    server = await gearshift({"a": one, "b": one}, env={"GEARSHIFT_FAKE_GPUS": f"1x24GiB@{gpu}"})
+    found = await bench(server, "swap", "m:a", "m:b", "--repeats", "2")
+    rows = {cell["setting"]: cell for cell in found["cells"]}
+    assert list(rows) == ["m:a > m:b", "m:a > m:b, woken", "m:b > m:a", "m:b > m:a, woken"]
+    for name, cell in rows.items():
+        assert (cell["trials"], cell["flags"], cell["cold"]) == (2, [], [not name.endswith("woken")] * 2)
+        assert cell["sleep_s"]["median"] > 0
+        assert (cell["stop_s"]["median"], cell["memory_s"]["median"]) == (0, 0)
+        assert (cell["wake_s"] is None) == (not cell["woken"])
+        assert (cell["load_s"]["median"] == 0) == cell["woken"]
+        assert cell["freed_bytes"]["median"] == 14 * 2**30
+        assert cell["first_token_s"]["median"] >= cell["sleep_s"]["median"]
+    slept = found["findings"]["sleep"]
+    assert {name: sorted(figure for figure, value in of.items() if value) for name, of in slept.items()} == {
+        name: ["freed_bytes", "sleep_s", "wake_s"] for name in ("m:a", "m:b")
+    }
+    assert not [line for line in found["advice"] if "not measured" in line]

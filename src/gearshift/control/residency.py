@@ -16,7 +16,7 @@ from gearshift.control.preparation import Preparation
 from gearshift.control.resident import Loaded, Resident
 from gearshift.control.swaps import Departure, SwapLedger
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, StopIncompleteError
-from gearshift.domain.launch import Child, Launcher, LaunchSpec, StopReport
+from gearshift.domain.launch import Child, Launcher, LaunchSpec
 from gearshift.domain.leasing import Upstream
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
@@ -148,7 +148,7 @@ class Residency:
             log.exception("stop broke", variant=variant)
             self.dispatch(StopFailed(variant, Failure(f"Gearshift failed while stopping it: {error!r}")))
             return
-        self._left(variant, drain_s, began, report)
+        self._left(Departure(variant, drain_s, began, report))
         self.dispatch(Stopped(variant))
 
     async def _sleep(self, variant: str) -> None:
@@ -156,21 +156,26 @@ class Residency:
         drain_s = _drained_s(slot, began)
         resident = self.residents[variant]
         try:
+            awake = await self.dependencies.lessons.held(resident)
+            asking = time.monotonic()
             await resident.sleep()
+            sleep_s = time.monotonic() - asking
             held = await self.dependencies.lessons.held(resident)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it is stopped instead
             log.warning("would not sleep", variant=variant, cause=str(error))
             await self._stop(variant)
             return
-        slept_s = time.monotonic() - began  # the engine's own time, as an exit is
-        self._left(variant, drain_s, began, StopReport(slept_s, slept_s, slept_s, killed=False, exit_code=None))
+        freed = sum(awake.values()) - sum(held.values()) if held and held.keys() == awake.keys() else None
+        self._left(Departure(variant, drain_s, began, None, sleep_s, freed))
         modelled = slot.profile.asleep if slot else None
         resident.begin(self._watch(variant, resident))
         self.dispatch(Slept(variant, {**(modelled or {}), **held}))
 
-    def _left(self, variant: str, drain_s: float, began: float, report: StopReport | None) -> None:
-        self._swaps.left(Departure(variant, drain_s, began, report))
-        self.dependencies.journal.add("variant.left", variant=variant, drain_s=drain_s, took_s=time.monotonic() - began)
+    def _left(self, gone: Departure) -> None:
+        self._swaps.left(gone)
+        self.dependencies.journal.add(
+            "variant.left", variant=gone.variant, drain_s=gone.drain_s, took_s=time.monotonic() - gone.began
+        )
 
     def _record(
         self, variant: str, stopped: tuple[str, ...], began: float, loaded: Loaded | None, failure: str | None = None
@@ -189,6 +194,10 @@ class Residency:
             overhead_s=record.overhead_s,
             total_s=record.total_s,
             cold=record.cold,
+            slept=list(record.slept),
+            sleep_s=record.sleep_s,
+            wake_s=record.wake_s,
+            freed_bytes=record.freed_bytes,
         )
 
     # -- parts -----------------------------------------------------------------------------------------------------

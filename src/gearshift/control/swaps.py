@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gearshift.control.resident import Loaded
@@ -18,6 +19,8 @@ class Departure:
     drain_s: float
     began: float
     report: StopReport | None
+    sleep_s: float | None = None  # None = it was stopped
+    freed_bytes: int | None = None  # by falling asleep; None = not measured
 
 
 class SwapLedger:
@@ -37,14 +40,18 @@ class SwapLedger:
         start = min([began, *(departure.began for departure in gone)])
         total = time.monotonic() - start
         reports = [departure.report for departure in gone if departure.report]
+        asleep = [departure for departure in gone if departure.sleep_s is not None]
+        sleep_s = max((departure.sleep_s for departure in asleep if departure.sleep_s is not None), default=None)
         ready = loaded.ready if loaded else None
         # Several leave at the same time: the one whose memory came back last is what the newcomer waited for.
         last = max(reports, key=lambda report: report.memory_back_s, default=None)
         stop_s = last.exit_s if last else 0.0
         memory_s = last.memory_back_s - last.exit_s if last else 0.0
         # What the spawn itself took (our keeper's start) is ours, not the engine's.
-        load_s = ready.health_s - ready.spawn_s if ready else loaded.total_s if loaded else 0.0
+        load_s = ready.health_s - ready.spawn_s if ready else 0.0
         probe_s = ready.probe_s if ready else 0.0
+        wake_s = loaded.total_s if loaded and not loaded.cold else None
+        left_s = max(stop_s + memory_s, sleep_s or 0.0)  # at the same time, where some stop and some sleep
         return SwapRecord(
             at=time.time(),
             variant=variant,
@@ -54,8 +61,18 @@ class SwapLedger:
             memory_s=memory_s,
             load_s=load_s,
             probe_s=probe_s,
-            overhead_s=total - stop_s - memory_s - load_s - probe_s if loaded else 0.0,
+            overhead_s=total - left_s - load_s - probe_s - (wake_s or 0.0) if loaded else 0.0,
             total_s=total,
             cold=loaded.cold if loaded else True,
             failure=failure,
+            slept=tuple(departure.variant for departure in asleep),
+            sleep_s=sleep_s,
+            wake_s=wake_s,
+            freed_bytes=_freed(asleep),
         )
+
+
+def _freed(asleep: Sequence[Departure]) -> int | None:
+    """What they gave back together; None where one of them was not measured."""
+    known = [departure.freed_bytes for departure in asleep if departure.freed_bytes is not None]
+    return sum(known) if asleep and len(known) == len(asleep) else None

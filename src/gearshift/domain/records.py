@@ -44,12 +44,16 @@ class SwapRecord:
     drain_s: float
     stop_s: float  # the engines' own exits, or their falling asleep
     memory_s: float  # until the memory was back
-    load_s: float  # spawn to health
+    load_s: float  # spawn to health; 0 where it was woken
     probe_s: float
     overhead_s: float  # the rest: ours
     total_s: float
     cold: bool  # False: woken from sleep
     failure: str | None = None
+    slept: tuple[str, ...] = ()  # of ``stopped``: those that fell asleep and were not stopped
+    sleep_s: float | None = None  # until the last of them slept; None = none did
+    wake_s: float | None = None  # from the wake call to the first token; None = not woken
+    freed_bytes: int | None = None  # by falling asleep, on all their devices; None = none did, or not measured
 
 
 class Sink(Protocol):

@@ -31,6 +31,7 @@ MEANINGS = {
     "answers_short": "Answers ended before their planned length.",
     "tokens_unknown": "The server does not count tokens.",
     "cache_unknown": "The server does not say what came from its cache.",
+    "woke_cold": "It slept but did not wake, and was started anew: this is a load, not a waking.",
     "nothing_stopped": "Both variants fit beside each other: this is a load, not a swap.",
 }
 

@@ -13,7 +13,8 @@ from gearshift.report.redaction import redacted
 OURS = "gearshift"
 FIGURES = (
     "ttft_s", "ttfo_s", "tpot_s", "chunk_gap_s", "e2e_s", "decode_tok_s", "prefill_tok_s", "output_tok_s",
-    "first_token_s", "drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s", "total_s",
+    "first_token_s", "drain_s", "sleep_s", "stop_s", "memory_s", "load_s", "wake_s", "probe_s", "overhead_s", "total_s",
+    "freed_bytes",
 )  # fmt: skip
 Json = Mapping[str, Any]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gearshift.domain.units import format_bytes
 from gearshift.report.blocks import Table
 from gearshift.report.documents import Cell, Experiment
 from gearshift.report.words import LABELS, NONE, figure, number, place, positions, share, tokens
 
-PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
+PHASES = ("drain_s", "sleep_s", "stop_s", "memory_s", "load_s", "wake_s", "probe_s", "overhead_s")
 _SERVING = ("ttft_s", "tpot_s", "chunk_gap_s", "decode_tok_s", "prefill_tok_s", "output_tok_s", "e2e_s")
 _LOADED = {"concurrency", "saturate"}
 _TAILS = (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("chunk_gap_s", "chunk gap"))
@@ -79,7 +80,13 @@ def _swap_columns() -> list[Column]:
 
     phases: list[Column] = [(name.removesuffix("_s"), of(name)) for name in PHASES]
     first: Column = (LABELS["first_token_s"], of("first_token_s"))
-    return [("swap", lambda cell: cell.setting), first, *phases, ("trials", lambda cell: _count(cell.trials))]
+    freed: Column = ("freed asleep", _freed)
+    return [("swap", lambda cell: cell.setting), first, *phases, freed, ("trials", lambda cell: _count(cell.trials))]
+
+
+def _freed(cell: Cell) -> str:
+    value = cell.figure("freed_bytes")
+    return NONE if value is None else format_bytes(round(value.value))
 
 
 def _accepted(cell: Cell) -> str:

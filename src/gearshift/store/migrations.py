@@ -144,4 +144,14 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX sample_trial ON sample (trial)",
         ),
     ),
+    Migration(
+        3,
+        "sleep and wake of a swap",
+        (
+            "ALTER TABLE swap ADD COLUMN slept TEXT",  # JSON list of variant ids; NULL in older rows
+            "ALTER TABLE swap ADD COLUMN sleep_s REAL",
+            "ALTER TABLE swap ADD COLUMN wake_s REAL",
+            "ALTER TABLE swap ADD COLUMN freed_bytes INTEGER",
+        ),
+    ),
 )

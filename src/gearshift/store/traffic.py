@@ -17,8 +17,10 @@ REQUEST_COLUMNS = (
 )  # fmt: skip
 SWAP_COLUMNS = (
     "at", "variant", "stopped", "drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s", "total_s",
-    "cold", "failure",
+    "cold", "failure", "slept", "sleep_s", "wake_s", "freed_bytes",
 )  # fmt: skip
+
+_NAMES = ("stopped", "slept")  # JSON lists of variant ids
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:
@@ -80,11 +82,13 @@ def keep_newest(connection: sqlite3.Connection, *, requests: int, swaps: int) ->
 
 def _swap_row(record: SwapRecord) -> list[object]:
     row = [getattr(record, column) for column in SWAP_COLUMNS]
-    row[SWAP_COLUMNS.index("stopped")] = json.dumps(record.stopped)
+    for names in _NAMES:
+        row[SWAP_COLUMNS.index(names)] = json.dumps(getattr(record, names))
     row[SWAP_COLUMNS.index("cold")] = int(record.cold)
     return row
 
 
 def _swap_record(row: sqlite3.Row) -> SwapRecord:
     values = dict(row)
-    return SwapRecord(**values | {"stopped": tuple(json.loads(values["stopped"])), "cold": bool(values["cold"])})
+    names = {column: tuple(json.loads(values[column] or "[]")) for column in _NAMES}
+    return SwapRecord(**values | names | {"cold": bool(values["cold"])})

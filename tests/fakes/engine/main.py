@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from fakes.engine import process
+from fakes.engine.gpu import hold
 from fakes.engine.http import Connection, GoneError
 from fakes.engine.loading import load
 from fakes.engine.options import Options, parse
@@ -33,6 +34,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _load(options: Options, state: State) -> None:
     try:
+        hold(options, asleep=False)
         load(options)
     except BrokenPipeError:  # nobody reads the log any more
         os._exit(1)

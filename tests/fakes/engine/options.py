@@ -42,6 +42,7 @@ class Options(argparse.Namespace):
     reasoning: int
     usage: str
     sleep_broken: bool
+    gpu_file: str | None
 
 
 def parse(argv: Sequence[str]) -> Options:
@@ -91,6 +92,7 @@ def _answering(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tokens-per-chunk", type=int, default=1)
     group.add_argument("--reasoning", type=int, default=0, help="reasoning tokens before the answer (chat, responses)")
     group.add_argument("--usage", choices=["always", "asked", "never"], default="asked")
+    group.add_argument("--gpu-file", metavar="PATH", help="scripted GPU on which it is seen to hold 16 GiB, asleep 2")
     group.add_argument("--sleep-broken", action="store_true", help="wake answers 500, then generations hang")
 
 

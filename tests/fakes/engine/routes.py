@@ -6,6 +6,7 @@ from typing import Any
 
 from fakes.engine import dialects, process
 from fakes.engine.dialects import Event, Generation
+from fakes.engine.gpu import hold
 from fakes.engine.http import Connection, GoneError, Request
 from fakes.engine.state import State, metrics
 from fakes.engine.websocket import echo
@@ -185,6 +186,7 @@ def _sleep_or_wake(state: State, connection: Connection, *, asleep: bool) -> Non
         connection.answer_json(_error(500, "'list' object has no attribute 'zero_'"), 500)
         return
     state.sleeping = asleep
+    hold(state.options, asleep=asleep)
     connection.answer(200, b"")
 
 

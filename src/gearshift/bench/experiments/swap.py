@@ -1,10 +1,10 @@
-"""What does a swap cost? Every ordered pair of variants: drain, stop, memory back, load, first token."""
+"""What does a swap cost? Every ordered pair of variants: drain, stop, memory back, load, first token, sleep, wake."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import permutations
 from typing import Any, Protocol
 
@@ -32,6 +32,10 @@ class Swapper(Protocol):
         """Stop it and return when it is stopped; nothing to do when it is not resident."""
         ...
 
+    async def asleep(self, variant: str) -> bool:
+        """Whether it sleeps at this moment."""
+        ...
+
     async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
         """The record of this variant becoming resident after ``at`` (unix time); None when the server keeps none."""
         ...
@@ -47,26 +51,38 @@ class SwapTrial:
 
 @dataclass(frozen=True, slots=True)
 class SwapCell:
-    """One ordered pair."""
+    """One ordered pair; ``woken``: the goal slept beforehand, where it was else stopped."""
 
     origin: str
     goal: str
     trials: tuple[SwapTrial, ...]
+    woken: bool = False
+
+    @property
+    def setting(self) -> str:
+        return f"{self.origin} > {self.goal}{', woken' if self.woken else ''}"
 
     @property
     def first_token_s(self) -> Estimate | None:
         return estimate_trials([trial.first_token_s for trial in self.trials])
 
     def phase(self, name: str) -> Estimate | None:
-        """A phase of `SwapRecord`, such as ``load_s``."""
-        return estimate_trials([getattr(trial.phases, name) for trial in self.trials if trial.phases is not None])
+        """A phase of `SwapRecord`, such as ``load_s``; None where no trial had it."""
+        had = [getattr(trial.phases, name) for trial in self.trials if trial.phases is not None]
+        return estimate_trials([seconds for seconds in had if seconds is not None])
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """``nothing_stopped``: both fit beside each other, so this is a load and no swap."""
+        """``nothing_stopped``: both fit beside each other, so this is a load and no swap.
+
+        ``woke_cold``: it slept but had to be started anew.
+        """
         found = ["single_run"] if len(self.trials) == 1 else []
-        if any(trial.phases is not None and self.origin not in trial.phases.stopped for trial in self.trials):
+        known = [trial.phases for trial in self.trials if trial.phases is not None]
+        if any(self.origin not in phases.stopped for phases in known):
             found.append("nothing_stopped")
+        if self.woken and any(phases.cold for phases in known):
+            found.append("woke_cold")
         return tuple(found)
 
     def to_json(self) -> dict[str, object]:
@@ -76,12 +92,14 @@ class SwapCell:
             **_NOT_MEASURED,
             "concurrency": 1,
             "ttft_s": _json(self.first_token_s),
-            "setting": f"{self.origin} > {self.goal}",
+            "setting": self.setting,
             "from": self.origin,
             "to": self.goal,
+            "woken": self.woken,
             "trials": len(self.trials),
             "first_token_s": _json(self.first_token_s),
             **figures,
+            "freed_bytes": _json(self.phase("freed_bytes")),
             "cold": [trial.phases.cold for trial in self.trials if trial.phases is not None],  # False: woken from sleep
             "valid": bool(self.trials),
             "flags": list(self.flags),
@@ -94,7 +112,7 @@ _NOT_MEASURED: Mapping[str, object] = {
     "tokens": {"usage": None, "client": None, "server": None},
     "client": {"loop_lag_s": None, "cpu": None},
 }
-PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s", "total_s")
+PHASES = ("drain_s", "sleep_s", "stop_s", "memory_s", "load_s", "wake_s", "probe_s", "overhead_s", "total_s")
 
 
 def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -115,9 +133,10 @@ def pairs(variants: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple(ordered)
 
 
-def key(origin: Target, goal: Target, *, trials: int, way: Mapping[str, object]) -> str:
+def key(origin: Target, goal: Target, *, trials: int, way: Mapping[str, object], woken: bool = False) -> str:
     """A pair's content address: both variants as what they are, and the ``way`` that its requests took."""
-    plan = CellPlan("swap", output=1, requests=1, trials=trials, setting=f"{origin.model} > {goal.model}", exact=False)
+    setting = SwapCell(origin.model, goal.model, (), woken=woken).setting
+    plan = CellPlan("swap", output=1, requests=1, trials=trials, setting=setting, exact=False)
     return plan.key({"from": identity(origin), "to": identity(goal), **way})
 
 
@@ -131,18 +150,17 @@ def fits(budget_s: float | None, spent_s: float, took_s: Sequence[float]) -> boo
 
 def to_record(cell: SwapCell, address: str) -> CellRecord:
     """The cell as the store keeps it under its `key`; its raw times and phases are in the figures."""
-    setting = f"{cell.origin} > {cell.goal}"
     raw = {
         "first_token_times_s": [trial.first_token_s for trial in cell.trials],
         "swap_records": [asdict(trial.phases) if trial.phases else None for trial in cell.trials],
     }
     return CellRecord(
         key=address,
-        setting=setting,
+        setting=cell.setting,
         concurrency=None,
         depth=None,
         valid=bool(cell.trials),
-        plan={"from": cell.origin, "to": cell.goal},
+        plan={"from": cell.origin, "to": cell.goal, "woken": cell.woken},
         figures=cell.to_json() | raw,
     )
 
@@ -151,44 +169,106 @@ def from_record(record: CellRecord) -> SwapCell:
     """The cell again, from its raw times and phases."""
     raw = zip(record.figures["first_token_times_s"], record.figures["swap_records"], strict=True)
     trials = tuple(SwapTrial(first_token_s, _phases(kept)) for first_token_s, kept in raw)
-    return SwapCell(record.plan["from"], record.plan["to"], trials)
+    return SwapCell(record.plan["from"], record.plan["to"], trials, woken=record.plan.get("woken", False))
 
 
-async def measure(client: Client, swapper: Swapper, origin: str, goal: str, *, trials: int) -> SwapCell:
-    """Load ``origin``, then ask ``goal`` for one token, so many times.
+async def measure(
+    client: Client, swapper: Swapper, origin: str, goal: str, *, trials: int, sleeper: bool = True
+) -> tuple[SwapCell, ...]:
+    """Load ``origin``, then ask a stopped ``goal`` for one token, so many times; likewise a sleeping one, if it sleeps.
+
+    Whether it falls asleep for ``origin`` shows in the second trial; after a single one it takes another load of
+    ``origin``, which is left out where the goal is known to be no ``sleeper``.
 
     Raises:
-        TargetError: the request that should have caused the swap failed.
+        TargetError: a request that should have caused a swap failed.
     """
-    done = []
-    for _ in range(trials):
+    cold: list[SwapTrial] = []
+    woken: list[SwapTrial] = []
+    while len(cold) < trials:
         await swapper.load(origin)
-        await swapper.unload(goal)  # where both fit, it may still be there from the trial before
-        begun = time.time()
-        sample = await client.send(Ask(goal, 1, exact=False).call(_PROMPT), epoch=time.perf_counter())
-        if not sample.ok or sample.ttft_s is None:
-            msg = f"swapping from {origin} to {goal} failed: {sample.error or 'no token came'}"
-            raise TargetError(msg, hint="look at the variant's log")
-        done.append(SwapTrial(sample.ttft_s, await swapper.swap_since(goal, begun)))
-    return SwapCell(origin, goal, tuple(done))
+        if cold and await swapper.asleep(goal):
+            woken.append(await _trial(client, swapper, origin, goal))
+            await swapper.load(origin)
+        await swapper.unload(goal)  # asleep, or where both fit still there from the trial before
+        cold.append(await _trial(client, swapper, origin, goal))
+    if woken or (trials == 1 and sleeper):
+        await swapper.load(origin)
+        if await swapper.asleep(goal):
+            woken.append(await _trial(client, swapper, origin, goal))
+    cells = [SwapCell(origin, goal, tuple(cold))]
+    return (*cells, SwapCell(origin, goal, tuple(woken), woken=True)) if woken else tuple(cells)
+
+
+async def _trial(client: Client, swapper: Swapper, origin: str, goal: str) -> SwapTrial:
+    begun = time.time()
+    sample = await client.send(Ask(goal, 1, exact=False).call(_PROMPT), epoch=time.perf_counter())
+    if not sample.ok or sample.ttft_s is None:
+        msg = f"swapping from {origin} to {goal} failed: {sample.error or 'no token came'}"
+        raise TargetError(msg, hint="look at the variant's log")
+    return SwapTrial(sample.ttft_s, await swapper.swap_since(goal, begun))
+
+
+def sleeps(cells: Sequence[SwapCell]) -> dict[str, dict[str, object] | None]:
+    """By variant: how long it takes to fall asleep and to wake, and the bytes it frees; None = not measured."""
+    variants = sorted({name for cell in cells for name in (cell.origin, cell.goal)})
+    return {variant: _sleep_of(variant, cells) for variant in variants}
+
+
+def _sleep_of(variant: str, cells: Sequence[SwapCell]) -> dict[str, object] | None:
+    left = [found for cell in cells for trial in cell.trials if (found := trial.phases) and found.slept == (variant,)]
+    came = [found for cell in cells for trial in cell.trials if (found := trial.phases) and found.variant == variant]
+    figures: dict[str, list[float | None]] = {
+        "sleep_s": [found.sleep_s for found in left],
+        "wake_s": [found.wake_s for found in came],
+        "freed_bytes": [found.freed_bytes for found in left],
+    }
+    known = {name: [value for value in values if value is not None] for name, values in figures.items()}
+    return {name: _json(estimate_trials(values)) for name, values in known.items()} if any(known.values()) else None
 
 
 def conclude(cells: Sequence[SwapCell]) -> Outcome:
-    """The dearest swap, and what it spends its time on."""
+    """The dearest swap and what it spends its time on; what sleeping saves, or that nothing slept."""
+    found = sleeps(cells)
+    advice = (*_slowest([cell for cell in cells if not cell.woken]), *_saved(cells), *_sleepless(found))
+    return Outcome(advice=advice, findings={"sleep": found})
+
+
+def _saved(cells: Sequence[SwapCell]) -> Iterator[str]:
+    cold = {(cell.origin, cell.goal): cell.first_token_s for cell in cells if not cell.woken}
+    for cell in cells:
+        stopped, woken = cold.get((cell.origin, cell.goal)), cell.first_token_s
+        if cell.woken and stopped is not None and woken is not None:
+            words = f"{woken.median:.3g} s to the first token, {stopped.median:.3g} s where it was stopped"
+            yield f"{cell.goal} woken for {cell.origin}: {words}"
+
+
+def _sleepless(found: Mapping[str, object]) -> Iterator[str]:
+    if names := [variant for variant, measured in found.items() if measured is None]:
+        yield f"sleep and wake not measured: {', '.join(names)} stopped instead (no sleep mode, or no room to sleep)"
+
+
+def _slowest(cells: Sequence[SwapCell]) -> Iterator[str]:
     timed = [(estimate.median, cell) for cell in cells if (estimate := cell.first_token_s) is not None]
     if not timed:
-        return Outcome()
+        return
     slowest_s, cell = max(timed, key=lambda found: found[0])
     phases = {name: found.median for name in PHASES[:-1] if (found := cell.phase(name)) is not None}
     words = f"the slowest swap is {cell.origin} to {cell.goal}: {slowest_s:.3g} s to the first token"
     if phases:
         name, seconds = max(phases.items(), key=lambda item: item[1])
         words += f", {seconds:.3g} s of it {name.removesuffix('_s')}"
-    return Outcome(advice=(words,))
+    yield words
 
 
 def _phases(kept: Mapping[str, Any] | None) -> SwapRecord | None:
-    return None if kept is None else SwapRecord(**{**kept, "stopped": tuple(kept["stopped"])})
+    return None if kept is None else record_of(kept)
+
+
+def record_of(told: Mapping[str, Any]) -> SwapRecord:
+    """The record in a JSON object; what another version adds is passed over, what it lacks is unknown."""
+    known = {field.name: told[field.name] for field in fields(SwapRecord) if field.name in told}
+    return SwapRecord(**known | {"stopped": tuple(told["stopped"]), "slept": tuple(told.get("slept", ()))})
 
 
 def _json(found: Estimate | None) -> dict[str, float | None] | None:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from gearshift.bench.experiments.swap import record_of
 from gearshift.cli.client import PREFIX, AdminError, NoServerError, Target
 from gearshift.domain.admin import OperatorLease
 from gearshift.domain.errors import GearshiftError
@@ -70,12 +71,16 @@ class BenchAdmin:
         async with self._sent("POST", f"/variants/{quote(variant)}/unload"):
             pass
 
+    async def asleep(self, variant: str) -> bool:
+        """Whether it sleeps at this moment."""
+        row: Mapping[str, Any] = await self.get(f"/variants/{quote(variant)}")
+        return bool(row["state"] == "sleeping")
+
     async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
         """The first record of ``variant`` becoming resident after ``at`` (unix time); None when none comes in time."""
         async for event in self._events():
             if event["kind"] == "swap.done" and event["data"]["variant"] == variant and event["at"] > at:
-                known = {**event["data"], "at": event["at"], "stopped": tuple(event["data"]["stopped"])}
-                return SwapRecord(**known)
+                return record_of({**event["data"], "at": event["at"]})
         return None
 
     async def _events(self) -> AsyncIterator[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import click
@@ -46,7 +46,8 @@ class Swaps:
     @property
     def outcome(self) -> Outcome:
         targets = {variant: target.to_json() for variant, target in self.variants.items()}
-        return replace(swap.conclude(self.cells), findings={"targets": targets})
+        outcome = swap.conclude(self.cells)
+        return replace(outcome, findings={**(outcome.findings or {}), "targets": targets})
 
 
 @click.command("swap")
@@ -56,7 +57,8 @@ def command(asked: Asked, variants: tuple[str, ...]) -> None:
     """How long does each swap take, and what with?
 
     Every ordered pair of the named variants, else of all: the first is made resident, then one request to the second
-    causes the swap. The time to its first token is the client's; the phases are the server's own. It does not begin a
+    causes the swap. The time to its first token is the client's; the phases are the server's own. A variant that falls
+    asleep for another is measured stopped and asleep: a row of its own tells what waking takes. It does not begin a
     pair while others' requests are served: no lease could keep them out of a swap. With --budget a pair is reckoned as
     long as the longest before it. With --resume each variant is loaded once to see whether it is the one on record.
     """
@@ -82,19 +84,21 @@ async def measure_swaps(
     async with BenchAdmin(asked.session.admin.target) as admin:
         rows = await admin.get("/variants")
         names = [pick(rows, name) for name in variants] or [str(row["variant"]) for row in rows]
-        await _pairs(asked, admin, names, progress, ending, campaign)
+        sleepers = {str(row["variant"]) for row in rows if row["engine"] == "vllm"}
+        await _pairs(asked, admin, names, progress, ending, campaign, sleepers)
 
 
 async def _pairs(
-    asked: Asked, admin: BenchAdmin, names: Sequence[str], progress: Progress, ending: Ending, campaign: int | None
-) -> None:
+    asked: Asked, admin: BenchAdmin, names: Sequence[str], progress: Progress, ending: Ending, campaign: int | None,
+    sleepers: Collection[str],
+) -> None:  # fmt: skip
     status = await admin.get("/status")
     url = asked.session.admin.target.url or str(status["listen"])
     target = Target(url, ", ".join(names), provenance={"gearshift": str(status["version"])})
     ordered = _ordered(names)
     found = Swaps(target)
     kept = _Kept(asked, target, campaign)
-    run = _Run(asked, admin, found, kept)
+    run = _Run(asked, admin, found, kept, sleepers)
     try:
         async with Client(url, key=asked.key) as client:
             for number, (origin, goal) in enumerate(ordered):
@@ -109,11 +113,12 @@ async def _pairs(
 class _Run:
     """Takes pair after pair: from the store, by measuring, or not at all where the budget ends."""
 
-    def __init__(self, asked: Asked, admin: BenchAdmin, found: Swaps, kept: _Kept) -> None:
+    def __init__(self, asked: Asked, admin: BenchAdmin, found: Swaps, kept: _Kept, sleepers: Collection[str]) -> None:
         self._asked = asked
         self._admin = admin
         self._found = found
         self._kept = kept
+        self._sleepers = sleepers  # that may have a sleep mode
         self._begun = time.monotonic()
         self._took_s: list[float] = []
 
@@ -124,23 +129,31 @@ class _Run:
             return
         if not self._asked.beside_traffic:
             await _alone(self._admin)
-        if self._asked.resume and (stored := self._kept.find(await self._key(origin, goal))) is not None:
-            self._found.cells.append(stored)
+        if self._asked.resume and (stored := await self._stored(origin, goal)):
+            self._found.cells += stored
             return
         await self._measure(client, origin, goal)
+
+    async def _stored(self, origin: str, goal: str) -> list[swap.SwapCell]:
+        """The pair as it was measured, with its waking where it has one; none where it was not."""
+        cold = self._kept.find(await self._key(origin, goal))
+        woken = self._kept.find(await self._key(origin, goal, woken=True)) if cold else None
+        return [cell for cell in (cold, woken) if cell]
 
     async def _measure(self, client: Client, origin: str, goal: str) -> None:
         await self._known(origin)  # while it is resident: it is stopped when the pair is done
         begun = time.monotonic()
-        cell = await swap.measure(client, self._admin, origin, goal, trials=self._asked.base.trials)
+        trials, sleeper = self._asked.base.trials, goal in self._sleepers
+        cells = await swap.measure(client, self._admin, origin, goal, trials=trials, sleeper=sleeper)
         self._took_s.append(time.monotonic() - begun)
-        self._found.cells.append(cell)
-        self._kept.add(cell, await self._key(origin, goal))
+        self._found.cells += cells
+        for cell in cells:
+            self._kept.add(cell, await self._key(origin, goal, woken=cell.woken))
 
-    async def _key(self, origin: str, goal: str) -> str:
+    async def _key(self, origin: str, goal: str, *, woken: bool = False) -> str:
         way = {"beside_traffic": self._asked.beside_traffic, "server": self._asked.session.admin.target.url}
         sides = await self._known(origin), await self._known(goal)
-        return swap.key(*sides, trials=self._asked.base.trials, way=way)
+        return swap.key(*sides, trials=self._asked.base.trials, way=way, woken=woken)
 
     async def _known(self, variant: str) -> Target:
         """What the variant is; only a running one shows its command line and its files."""

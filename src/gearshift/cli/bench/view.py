@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from gearshift.cli.output import table
-from gearshift.domain.units import format_duration
+from gearshift.domain.units import format_bytes, format_duration
 
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
-_PHASES = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
+_PHASES = ("drain_s", "sleep_s", "stop_s", "memory_s", "load_s", "wake_s", "probe_s", "overhead_s")
 _TAILS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "chunk_gap_s": "chunk gap"}
 _COLUMNS: Mapping[str, str] = {
     "ttft_s": "TTFT",
@@ -76,12 +76,13 @@ def _without_empty(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 
 
 def _swap_table(cells: Sequence[Json]) -> str:
-    columns = ["SWAP", "FIRST TOKEN", *(name.removesuffix("_s").upper() for name in _PHASES), "TRIALS"]
+    columns = ["SWAP", "FIRST TOKEN", *(name.removesuffix("_s").upper() for name in _PHASES), "FREED ASLEEP", "TRIALS"]
     rows = [
         [
             cell["setting"],
             figure(cell["first_token_s"], "first_token_s"),
             *(figure(cell.get(name), name, ends=False) for name in _PHASES),
+            _bytes(cell.get("freed_bytes")),
             _count(cell["trials"]),
         ]
         for cell in cells
@@ -104,6 +105,10 @@ def _one(value: float, name: str) -> str:
     if name.endswith("_tok_s"):
         return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - four digits need no point
     return f"{value * 1000:.3g} ms" if value < 1 else format_duration(value)
+
+
+def _bytes(found: object) -> str:
+    return format_bytes(round(found["median"])) if isinstance(found, Mapping) else "-"
 
 
 def _tails(cells: Sequence[Json]) -> Iterator[str]:

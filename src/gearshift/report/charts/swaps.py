@@ -11,9 +11,11 @@ from gearshift.report.words import number
 
 _PHASES = {
     "drain_s": "drain",
+    "sleep_s": "sleep",
     "stop_s": "stop",
     "memory_s": "memory back",
     "load_s": "load",
+    "wake_s": "wake",
     "probe_s": "probe",
     "overhead_s": "the rest",
 }
