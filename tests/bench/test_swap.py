@@ -112,12 +112,12 @@ async def test_a_goal_that_sleeps_is_also_woken_and_both_have_a_row(trials: int)
     assert [cold.setting, woken.setting] == ["m:a > m:b", "m:a > m:b, woken"]
     assert [len(cold.trials), len(woken.trials)] == [trials, trials]
     assert swapper.loaded == ["m:a"] * (2 * trials)
-    row = woken.to_json()
+    row: Any = woken.to_json()
     assert row["woken"] is True
     assert row["cold"] == [False] * trials
     figures = {name: found["median"] for name in swap.PHASES if (found := row[name])}
     assert (figures["sleep_s"], figures["wake_s"], figures["load_s"]) == (0.4, 0.3, 0.0)
-    assert row["freed_bytes"]["median"] == 2**30  # type: ignore[index]
+    assert row["freed_bytes"]["median"] == 2**30
     assert cold.to_json()["wake_s"] is None
     outcome = swap.conclude([cold, woken])
     assert outcome.findings is not None
