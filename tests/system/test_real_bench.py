@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
