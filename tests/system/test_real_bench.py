@@ -17,7 +17,7 @@ from gearshift.domain.variant import EngineRef
 from gearshift.hardware.host_bandwidth import cache_bytes
 from gearshift.report.caveats import MEANINGS
 from gearshift.toolchain import Toolchain, demo_gguf, demo_hf
-from system.harness import bench, marked
+from system.harness import Gearshift, bench, marked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
