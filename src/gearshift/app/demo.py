@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -59,7 +59,8 @@ def demo(*, env: Mapping[str, str], keep: bool, printer: Printer) -> int:
         printer.write(swap_table(legs))
         if keep:
             printer.write(instructions(url, config, home, [f"{MODEL}:{name}" for name in names]))
-            server.wait()
+            with suppress(KeyboardInterrupt):  # it is how such a demo is meant to end
+                server.wait()
     return 0 if all(leg.ok for leg in legs) else 1
 
 
@@ -106,9 +107,8 @@ def _server(
     try:
         _await_start(server, admin_socket, log)
         yield server
-    except KeyboardInterrupt:
-        tell("ending the server")
     finally:
+        tell("ending the server")
         server.send_signal(signal.SIGTERM)
         server.wait(STOP_S)
 
