@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +17,8 @@ from inline_snapshot import snapshot
 from fakes.admin import FakeAdmin
 from gearshift.domain.admin import ReloadReport
 from gearshift.domain.errors import Failure, LoadFailedError, Problem, QueueFullError, StopIncompleteError
+from gearshift.domain.paths import resolve_paths
+from gearshift.supervisor import StateLock
 
 Gearshift = Callable[..., Result]
 
@@ -88,6 +92,31 @@ hint: start one: gearshift serve
 """,
         )
     )
+
+
+def test_a_server_without_its_socket_is_told_from_none(gearshift: Gearshift, gearshift_home: Path) -> None:
+    paths = resolve_paths({"GEARSHIFT_HOME": str(gearshift_home)})
+
+    def said() -> str:
+        return seen(gearshift("ps"))[2].replace(str(gearshift_home), "HOME").replace(str(os.getpid()), "PID")
+
+    with StateLock(paths):
+        assert said() == snapshot("""\
+error: a server runs (pid PID), but its admin socket HOME/admin.sock is gone
+hint: unless it is just starting or ending, have it made anew: kill -HUP PID (reloads, too)
+""")
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(paths.admin_socket))  # and nobody listens
+            assert said() == snapshot("""\
+error: a server runs (pid PID), but does not answer at HOME/admin.sock
+hint: unless it is just starting or ending, restart it: kill -TERM PID, then gearshift serve
+""")
+        paths.admin_socket.unlink()
+        paths.lock.unlink()
+        assert said() == snapshot("""\
+error: a server runs (pid PID), but its state folder was removed under it: HOME/admin.sock is gone
+hint: it still serves requests; restart it: kill -TERM PID, then gearshift serve
+""")
 
 
 def test_load_shows_the_stages_and_ends_when_it_is_ready(admin: FakeAdmin, gearshift: Gearshift) -> None:

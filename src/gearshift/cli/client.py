@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from gearshift.domain.errors import GearshiftError
+from gearshift.domain.paths import Paths
 
 PREFIX = "/api/v1"
 REPLY_TIMEOUT_S = 10.0  # for what the server answers at once
@@ -57,10 +58,11 @@ class Target:
     socket_path: Path | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    lock_path: Path | None = None  # of the same server, which tells whether it lives when its socket does not answer
 
     @classmethod
-    def behind(cls, path: Path) -> Target:
-        return cls(str(path), socket_path=path)
+    def behind(cls, paths: Paths) -> Target:
+        return cls(str(paths.admin_socket), socket_path=paths.admin_socket, lock_path=paths.lock)
 
     @classmethod
     def at(cls, url: str, key: str | None) -> Target:
@@ -204,7 +206,27 @@ def _no_server(target: Target, error: OSError) -> NoServerError:
     if isinstance(error, PermissionError):
         hint = "run this as the user whose server it is, or point GEARSHIFT_HOME at your own"
         return NoServerError(f"{target.place} is another user's: {error.strerror}", hint=hint)
-    return NoServerError(f"no server is running (nothing answers at {target.place})", hint="start one: gearshift serve")
+    return _silent(target, gone=isinstance(error, FileNotFoundError))
+
+
+def _silent(target: Target, *, gone: bool) -> NoServerError:
+    """Why nothing answers at the admin socket; ``gone``: there is no such file."""
+    from gearshift.supervisor.lock import lock_holder  # noqa: PLC0415 - only a failure needs it, and `ps` starts fast
+
+    holder = lock_holder(target.lock_path) if target.lock_path is not None else None
+    if holder is None:
+        message = f"no server is running (nothing answers at {target.place})"
+        return NoServerError(message, hint="start one: gearshift serve")
+    restart = f"kill -TERM {holder.pid}, then gearshift serve"
+    if holder.deleted:
+        message = f"a server runs (pid {holder.pid}), but its state folder was removed under it: {target.place} is gone"
+        return NoServerError(message, hint=f"it still serves requests; restart it: {restart}")
+    if gone:
+        message = f"a server runs (pid {holder.pid}), but its admin socket {target.place} is gone"
+        hint = f"unless it is just starting or ending, have it made anew: kill -HUP {holder.pid} (reloads, too)"
+        return NoServerError(message, hint=hint)
+    message = f"a server runs (pid {holder.pid}), but does not answer at {target.place}"
+    return NoServerError(message, hint=f"unless it is just starting or ending, restart it: {restart}")
 
 
 def _decoded(response: http.client.HTTPResponse) -> Any:

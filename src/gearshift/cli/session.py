@@ -30,7 +30,7 @@ class Session:
         """The admin API of the server meant: at --url, else behind the admin socket."""
         if self.url:
             return AdminClient(Target.at(self.url, self.env.get("GEARSHIFT_OPERATOR_KEY")))
-        return AdminClient(Target.behind(self.paths.admin_socket))
+        return AdminClient(Target.behind(self.paths))
 
 
 pass_session = click.make_pass_decorator(Session)
