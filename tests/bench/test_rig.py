@@ -203,6 +203,18 @@ async def test_a_gpu_is_watched_beside_a_local_server() -> None:
     assert from_record(record, record.trials, PATIENT).trials[0].gpus == result.trials[0].gpus
 
 
+async def test_beside_a_server_elsewhere_this_boxes_gpus_are_not_read() -> None:
+    gpu = ScriptedGpu(("thermal",))
+    async with serve(FAST) as server:
+        elsewhere = server.url.replace("127.0.0.1", "0.0.0.0")  # leads here too, by a name that is not loopback's
+        async with Rig(elsewhere, limits=PATIENT, telemetry=gpu) as rig:
+            result = await rig.cell(replace(CELL, trials=1))
+    assert gpu.reads == 0
+    assert result.trials[0].gpus == ()
+    assert (result.to_json()["gpus"], result.energy_j_per_token) == (None, None)
+    assert "gpu_throttled" not in names(result)
+
+
 async def test_the_engines_pages_may_be_elsewhere_than_its_endpoint() -> None:
     async with (
         serve(FAST) as engine,

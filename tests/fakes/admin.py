@@ -12,9 +12,18 @@ from pathlib import Path
 
 from fakes.serving import until
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerEvent, ServerStatus
-from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, UnknownIdError, UnknownModelError
+from gearshift.domain.errors import (
+    Failure,
+    GearshiftError,
+    LoadFailedError,
+    NotRunningError,
+    UnknownIdError,
+    UnknownModelError,
+)
 from gearshift.domain.leasing import State, VariantStatus
+from gearshift.domain.provenance import EngineBuild, Gpu, GpuSettings, Hardware, Provenance, WeightFile
 
+RUNNING: frozenset[State] = frozenset({"loading", "ready", "draining", "sleeping"})
 STARTED = 1_790_000_000.0
 PID = 2**22 + 1  # above the kernel's highest, so that no process has it
 
@@ -41,6 +50,21 @@ def three_variants() -> list[VariantStatus]:
             failure=Failure("the weights file is not a GGUF file", "E gguf_init: invalid magic", "download it again"),
         ),
     ]  # fmt: skip
+
+
+def provenance(row: VariantStatus) -> Provenance:
+    """What a server with one GPU tells of a variant."""
+    settings = GpuSettings(max_clock_mhz=2100, max_memory_clock_mhz=9751, power_limit_w=350.0)
+    return Provenance(
+        gearshift="0.1.0",
+        variant=row.variant,
+        engine=EngineBuild(row.engine, row.engine_version, None),
+        argv=("/opt/llama-server", "--model", "/models/q8.gguf", "--port", "PORT"),
+        env={"CUDA_VISIBLE_DEVICES": "GPU-a"},
+        weights=(WeightFile("/models/q8.gguf", 30 * 1024**3, None),),
+        template_sha256="5e1f",
+        hardware=Hardware((Gpu("Fake GPU", 24 * 1024**3, settings),), "580.95.05", "EPYC", None, None, 8, None, "6.12"),
+    )
 
 
 class FakeAdmin:
@@ -102,6 +126,13 @@ class FakeAdmin:
 
     def log_path(self, variant: str) -> Path | None:
         return self.log_paths.get(variant)
+
+    async def provenance(self, variant: str) -> Provenance:
+        row = self._known(variant)
+        if row.state not in RUNNING:
+            msg = f"{variant} is {row.state}, and only a running variant shows what it is"
+            raise NotRunningError(msg, hint=f"load it first: gearshift load {variant}")
+        return provenance(row)
 
     async def reload(self) -> ReloadReport:
         return self.reload_report

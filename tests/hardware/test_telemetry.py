@@ -1,4 +1,4 @@
-"""GPU gauges against a binding that is shaped like NVML's."""
+"""GPU gauges and settings against a binding that is shaped like NVML's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from gearshift.domain.provenance import GpuSettings
 from gearshift.domain.telemetry import GpuReading
+from gearshift.hardware import gpu_settings
 from gearshift.hardware.telemetry import NvmlTelemetry, reasons
 
 
@@ -64,6 +66,15 @@ class Binding:
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:  # noqa: ARG002, N802 - likewise
         return int(self._gauge("throttle", 0x24))
 
+    def nvmlDeviceGetMaxClockInfo(self, handle: int, kind: int) -> int:  # noqa: ARG002, N802 - likewise
+        return int(self._gauge("clock", {1: 2100, 2: 9751}[kind]))
+
+    def nvmlDeviceGetApplicationsClock(self, handle: int, kind: int) -> int:  # noqa: ARG002, N802 - likewise
+        return int(self._gauge("application clock", {1: 1410, 2: 9501}[kind]))
+
+    def nvmlDeviceGetPowerManagementLimit(self, handle: int) -> int:  # noqa: ARG002, N802 - likewise
+        return int(self._gauge("power", 250_000))
+
 
 def test_every_gauge_is_read_in_its_unit() -> None:
     telemetry = NvmlTelemetry.open(Binding())
@@ -90,3 +101,21 @@ def test_without_a_driver_or_a_card_there_is_no_telemetry() -> None:
 )
 def test_idle_and_the_users_own_clocks_are_no_throttling(mask: int, words: tuple[str, ...]) -> None:
     assert reasons(mask) == words
+
+
+def test_the_clocks_and_the_power_that_a_card_is_allowed_are_read_in_their_units() -> None:
+    assert gpu_settings(Binding(cards=2)) == {
+        "GPU-0": GpuSettings(2100, 9751, 1410, 9501, 250.0),
+        "GPU-1": GpuSettings(2100, 9751, 1410, 9501, 250.0),
+    }
+
+
+def test_a_setting_that_a_card_does_not_tell_is_unknown() -> None:
+    """Cards for games have no clocks for applications."""
+    told = gpu_settings(Binding(lacks=frozenset({"application clock"})))
+    assert told == {"GPU-0": GpuSettings(2100, 9751, None, None, 250.0)}
+    assert gpu_settings(Binding(lacks=frozenset({"clock", "application clock", "power"}))) == {"GPU-0": GpuSettings()}
+
+
+def test_without_a_driver_no_setting_is_known() -> None:
+    assert gpu_settings(Binding(driver=False)) == {}

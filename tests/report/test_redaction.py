@@ -40,6 +40,12 @@ def test_the_word_after_a_flag_for_a_key_is_hidden() -> None:
     assert redacted(argv) == ["vllm", "serve", "--api-key", HIDDEN, "--port", "8000"]
 
 
+def test_every_key_of_a_flag_that_takes_several_is_hidden() -> None:
+    argv = ["vllm", "--api-key", "-first", "second", "third", "--admin-key", "fourth", "-v", "--max-tokens", "5"]
+    expected = ["vllm", "--api-key", HIDDEN, HIDDEN, HIDDEN, "--admin-key", HIDDEN, "-v", "--max-tokens", "5"]
+    assert redacted(argv) == expected
+
+
 def test_fields_named_after_secrets_are_hidden_wherever_they_are() -> None:
     found = redacted({"target": {"headers": {"Authorization": "x"}, "api_key": "y", "max_tokens": 3}})
     assert found == {"target": {"headers": {"Authorization": HIDDEN}, "api_key": HIDDEN, "max_tokens": 3}}

@@ -108,7 +108,17 @@ def test_the_engines_command_line_is_there_with_its_environment_and_without_the_
         ],
         "env": {"CUDA_VISIBLE_DEVICES": "GPU-1", "HF_HOME": "/home/anna/.cache"},
         "weights": [{"file": "/home/anna/a b.gguf", "bytes": 2048, "sha256": "ab12"}],
-        "hardware": {"gpus": [{"name": "RTX 5090", "bytes": 2**35}], "cpu": "x", "cores": 8, "ram_bytes": None},
+        "hardware": {
+            "gpus": [
+                {"name": "RTX 5090", "bytes": 2**35, "settings": {"max_clock_mhz": 3090, "power_limit_w": 450.0}},
+                {"name": "RTX 3090", "bytes": 2**34},
+            ],
+            "cpu": "x",
+            "cpu_governor": "performance",
+            "cpu_max_mhz": 3500,
+            "cores": 8,
+            "ram_bytes": None,
+        },
     }
     text = to_markdown(assemble(read_documents([document("ladder", target={"provenance": provenance})])))
     assert (
@@ -116,5 +126,7 @@ def test_the_engines_command_line_is_there_with_its_environment_and_without_the_
         "  --model ~/'a b.gguf' \\\n  --port PORT \\\n  --api-key '[redacted]'\n"
     ) in text
     assert "| weights | ~/a b.gguf, 2 KiB, sha256 ab12 |" in text
-    assert "| GPU | RTX 5090, 32 GiB |" in text
+    assert "| GPU | RTX 5090, 32 GiB, at most 450 W, up to 3090 MHz |" in text
+    assert "| GPU | RTX 3090, 16 GiB |" in text
+    assert "| processor | x, 8 cores, up to 3500 MHz, governor performance, unknown of memory |" in text
     assert "anna" not in text

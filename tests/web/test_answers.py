@@ -79,6 +79,63 @@ async def test_status_names_the_server_and_its_variants(client: httpx2.AsyncClie
     )
 
 
+async def test_a_running_variant_tells_what_it_is(client: httpx2.AsyncClient) -> None:
+    told = (await client.get("/api/v1/variants/qwen:q8/provenance")).json()
+    assert told == snapshot(
+        {
+            "gearshift": "0.1.0",
+            "variant": "qwen:q8",
+            "engine": {"kind": "llama.cpp", "version": "b11434", "digest": None},
+            "argv": ["/opt/llama-server", "--model", "/models/q8.gguf", "--port", "PORT"],
+            "env": {"CUDA_VISIBLE_DEVICES": "GPU-a"},
+            "weights": [{"file": "/models/q8.gguf", "bytes": 32212254720, "sha256": None}],
+            "template_sha256": "5e1f",
+            "hardware": {
+                "gpus": [
+                    {
+                        "name": "Fake GPU",
+                        "bytes": 25769803776,
+                        "settings": {
+                            "max_clock_mhz": 2100,
+                            "max_memory_clock_mhz": 9751,
+                            "application_clock_mhz": None,
+                            "application_memory_clock_mhz": None,
+                            "power_limit_w": 350.0,
+                        },
+                    }
+                ],
+                "driver": "580.95.05",
+                "cpu": "EPYC",
+                "cpu_governor": None,
+                "cpu_max_mhz": None,
+                "cores": 8,
+                "ram_bytes": None,
+                "kernel": "6.12",
+            },
+        }
+    )
+
+
+async def test_a_variant_that_does_not_run_is_told_from_an_unknown_one(client: httpx2.AsyncClient) -> None:
+    stopped = await client.get("/api/v1/variants/qwen:int4/provenance")
+    assert stopped.status_code == 409
+    assert stopped.json() == snapshot(
+        {
+            "error": {
+                "message": (
+                    "qwen:int4 is stopped, and only a running variant shows what it is"
+                    " (load it first: gearshift load qwen:int4)"
+                ),
+                "type": "invalid_request_error",
+                "code": "not_running",
+                "param": "variant",
+            },
+            "src": "gearshift",
+        }
+    )
+    assert (await client.get("/api/v1/variants/nope/provenance")).status_code == 404
+
+
 async def test_load_answers_with_the_row_once_it_is_ready(client: httpx2.AsyncClient) -> None:
     response = await client.post("/api/v1/variants/qwen:int4/load")
     assert (response.status_code, response.json()["state"]) == (200, "ready")

@@ -16,6 +16,7 @@ import uvloop
 import gearshift
 from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.check import check_config
+from gearshift.advice.provenance import Witness
 from gearshift.app.faces import Faces
 from gearshift.app.limits import raise_open_files
 from gearshift.app.listeners import AdminDoor, bind_tcp, serving
@@ -35,6 +36,7 @@ from gearshift.control import (
     Reloading,
     ServerAdmin,
 )
+from gearshift.domain.device import Device
 from gearshift.domain.errors import ConfigError, GearshiftError
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.records import Sink
@@ -112,6 +114,7 @@ class Server:
         self._listen = listen
         self._ending = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._devices: tuple[Device, ...] = ()
         self._broker: Control | None = None
         self._reloading: Reloading | None = None
         self._door: AdminDoor | None = None
@@ -141,12 +144,13 @@ class Server:
 
     async def _open_control(self, stack: AsyncExitStack, settings: Settings, sink: Sink) -> tuple[Control, Reloading]:
         memory = open_memory(self._env, budget_bytes=settings.memory_bytes)
+        self._devices = memory.devices()
         launcher = await stack.enter_async_context(LocalLauncher(self._paths, memory, in_flight=self._in_flight))
         toolchain = Toolchain(self._paths, self._env)
         calibrations = Calibrations(self._paths.calibrations)
         preparation = Preparation(
             Lookups(toolchain.find, read_model, calibrations.of),
-            devices=memory.devices(),
+            devices=self._devices,
             env=self._env,
             logs=self._paths.logs,
             sleep_ram=int(host_memory().available_bytes * SLEEP_RAM_SHARE),
@@ -172,7 +176,7 @@ class Server:
             control,
             reloading=reloading,
             jobs=jobs,
-            version=gearshift.__version__,
+            witness=Witness(gearshift.__version__, self._devices, self._config),
             listen=_url(listener),
             stop=self._ending.set,
         )

@@ -62,13 +62,15 @@ def model_template(weights: Path) -> Template | None:
     """
     if not weights.is_dir():
         return _of_gguf(weights)
-    places: tuple[tuple[str, Callable[[Path], Template | None]], ...] = (
-        (TEMPLATE_FILE, read_template),
-        (_OLD_FILE, _of_json),
-        ("tokenizer_config.json", _of_json),
-    )
-    found = (read(weights / name) for name, read in places if (weights / name).is_file())
+    found = (read(weights / name) for name, read in _PLACES if (weights / name).is_file())
     return next((template for template in found if template), None)
+
+
+def template_files(weights: Path) -> tuple[Path, ...]:
+    """Every file that `model_template` may read, whether it is there or not."""
+    if not weights.is_dir():
+        return (weights,)
+    return tuple(weights / name for name, _ in _PLACES)
 
 
 def _of_gguf(path: Path) -> Template | None:
@@ -90,6 +92,13 @@ def _default_of(named: Any) -> Iterator[str]:
     for entry in entries:
         if entry.get("name") == "default" and isinstance(entry.get("template"), str):
             yield entry["template"]
+
+
+_PLACES: tuple[tuple[str, Callable[[Path], Template | None]], ...] = (
+    (TEMPLATE_FILE, read_template),
+    (_OLD_FILE, _of_json),
+    ("tokenizer_config.json", _of_json),
+)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -23,11 +23,13 @@ _IDENTITY = ("url", "model", "engine", "engine_version", "context", "provenance"
 def identity(target: Target) -> dict[str, object]:
     """What of a target makes a measurement the same measurement: part of a cell's content address.
 
-    A Gearshift gives an engine another port at each start, so a variant's identity is its provenance.
+    A Gearshift gives an engine another port at each start, so a variant's identity is its provenance: what it is, not
+    what its last start came to (``memory``, which an engine that fills a GPU finds anew each time).
     """
     known = target.to_json()
     if "variant" in target.provenance:
         del known["url"]
+        known["provenance"] = {name: told for name, told in target.provenance.items() if name != "memory"}
     return {name: known[name] for name in _IDENTITY if name in known}
 
 

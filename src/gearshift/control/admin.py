@@ -8,13 +8,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from gearshift.advice.provenance import Witness
 from gearshift.control.jobs import Jobs
 from gearshift.control.loop import Control
 from gearshift.control.operator_leases import OperatorLeases
+from gearshift.control.provenance import Telling
 from gearshift.control.reloading import Reloading
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerEvent, ServerStatus
-from gearshift.domain.errors import DrainingError, StopIncompleteError
+from gearshift.domain.errors import DrainingError, NotRunningError, StopIncompleteError
 from gearshift.domain.leasing import VariantStatus
+from gearshift.domain.provenance import Provenance
 from gearshift.scheduler import Phase
 
 
@@ -22,12 +25,20 @@ class ServerAdmin:
     """One server's admin. ``stop`` is called once when an operator asks for the end."""
 
     def __init__(
-        self, control: Control, *, reloading: Reloading, jobs: Jobs, version: str, listen: str, stop: Callable[[], None]
+        self,
+        control: Control,
+        *,
+        reloading: Reloading,
+        jobs: Jobs,
+        witness: Witness,
+        listen: str,
+        stop: Callable[[], None],
     ) -> None:
         self._control = control
         self._reloading = reloading
         self._jobs = jobs
-        self._version = version
+        self._telling = Telling(witness)
+        self._version = witness.version
         self._listen = listen
         self._stop = stop
         self._started = time.time()
@@ -62,6 +73,14 @@ class ServerAdmin:
 
     def log_path(self, variant: str) -> Path | None:
         return self._control.log_path(self._known(variant))
+
+    async def provenance(self, variant: str) -> Provenance:
+        known = self._known(variant)
+        running = self._control.running(known)
+        if running is None:
+            msg = f"{known} is {self._control.phase(known) or 'unknown'}, and only a running variant shows what it is"
+            raise NotRunningError(msg, hint=f"load it first: gearshift load {known}")
+        return await self._telling.of(running)
 
     async def reload(self) -> ReloadReport:
         return await self._reloading.reload()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from gearshift.advice.provenance import Running
 from gearshift.control.names import NameResolver
 from gearshift.control.refusals import refusal_error
 from gearshift.control.residency import Dependencies, Residency
@@ -141,6 +142,10 @@ class Control:
     def log_path(self, variant: str) -> Path | None:
         """The log of its newest launch; None when this server never started it."""
         return self._residency.log_paths.get(variant)
+
+    def running(self, variant: str) -> Running | None:
+        """The engine that runs for it now; None where there is none."""
+        return self._residency.running(variant)
 
     def configure(self, settings: Settings, world: World) -> None:
         """Take over a new configuration: untouched variants and their streams live on."""

@@ -17,6 +17,7 @@ from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
 from gearshift.domain.paths import launch_folder
+from gearshift.domain.provenance import EngineBuild
 from gearshift.domain.settings import Settings
 from gearshift.domain.units import GIB
 from gearshift.domain.variant import EngineRef, Variant
@@ -53,6 +54,7 @@ class Preparation:
         self._facts: dict[tuple[str, float, int], ModelFacts | None] = {}
         self._plans: dict[str, Plan] = {}
         self._versions: dict[EngineRef, str | None] = {}
+        self._installs: dict[str, EngineInstall] = {}
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -61,6 +63,13 @@ class Preparation:
     def version(self, variant: Variant) -> str | None:
         """The version of the engine that runs it: as found, else as pinned. Never asks, so it never blocks."""
         return self._versions.get(variant.engine, variant.engine.version)
+
+    def build(self, variant: Variant) -> EngineBuild:
+        """The engine that the variant's last launch spec was made for."""
+        install = self._installs.get(variant.id)
+        if install is None:
+            return EngineBuild(variant.engine.kind, None, None)
+        return EngineBuild(install.kind, install.version, install.digest)
 
     def plan(self, variant: str) -> Plan | None:
         """The plan made for a variant when the world was last drawn."""
@@ -83,6 +92,7 @@ class Preparation:
         try:
             install = self._lookups.find_engine(variant.engine)
             self._versions[variant.engine] = install.version
+            self._installs[variant.id] = install
             return engines.launch_spec(
                 variant,
                 self._placement(variant),

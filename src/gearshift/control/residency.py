@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from gearshift.advice.provenance import Running
 from gearshift.control.journal import Journal
 from gearshift.control.lessons import Lessons
 from gearshift.control.preparation import Preparation
@@ -63,6 +64,22 @@ class Residency:
     def upstream(self, variant: str) -> Upstream | None:
         resident = self.residents.get(variant)
         return resident.upstream if resident else None
+
+    def running(self, variant: str) -> Running | None:
+        """The engine that runs for it now, ready or not; None where there is none."""
+        resident, slot = self.residents.get(variant), self.slot(variant)
+        if resident is None or resident.child is None or resident.spec is None:
+            return None
+        if slot is None or slot.stuck or not slot.holding:
+            return None
+        pids, started = resident.child.pids, self._variants[variant]
+        return Running(
+            variant=variant,
+            engine=self.dependencies.preparation.build(started),
+            pid=pids[0] if pids else None,
+            port=resident.spec.endpoint.port,
+            sets=frozenset(started.env),
+        )
 
     def start(self, variant: str, stopped: tuple[str, ...], *, wake: bool) -> None:
         """Load or wake it; ends in Ready or LoadFailed, and later perhaps in Died."""

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from gearshift.domain.errors import Problem
 from gearshift.domain.leasing import VariantStatus
+from gearshift.domain.provenance import Provenance
 
 LONGEST_LEASE_S = 86_400.0  # between two renewals of an operator's lease
 JobState = Literal["running", "done", "failed", "cancelled"]
@@ -90,6 +91,13 @@ class Admin(Protocol):
 
     def log_path(self, variant: str) -> Path | None:
         """The newest launch's log file, or None when it was never started."""
+        ...
+
+    async def provenance(self, variant: str) -> Provenance:
+        """What runs: its command line, files, box. The first answer may take as long as reading its weights does.
+
+        Secrets and the names of home folders are taken out. Raises NotRunningError.
+        """
         ...
 
     async def reload(self) -> ReloadReport: ...

@@ -63,6 +63,10 @@ class NotResidentError(GearshiftError):
     """A side request asked for a variant that is not resident; side requests never cause a swap."""
 
 
+class NotRunningError(GearshiftError):
+    """An operator asked of a variant what only a running one can tell."""
+
+
 class DrainingError(GearshiftError):
     """Gearshift is stopping, or the variant left the configuration while the request waited."""
 

@@ -12,13 +12,13 @@ _HOME = re.compile(r"(?:/home/[^/\s\"':,]+|/Users/[^/\s\"':,]+|(?<![\w/])/root)(
 _TOKENS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{8,}|hf_[A-Za-z0-9]{8,}|ghp_[A-Za-z0-9]{8,}|nvapi-[A-Za-z0-9_-]{8,})")
 _BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)\S+")
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
-_NAME = r"[\w-]*(?:api[_-]?key|secret|password|passwd|token(?!s|i[sz]|_)|credential)[\w-]*"
+_NAME = r"[\w-]*(?:(?:access|admin|api|auth|master)[_-]?key|secret|password|passwd|token(?!s|i[sz]|_)|credential)[\w-]*"
 _ASSIGNED = re.compile(rf"(?i)((?:--)?\b{_NAME}[=:]\s*)[^\s&,;\"']+")
 _SECRET_NAME = re.compile(rf"(?i)-*{_NAME}|authorization")
 
 
 def redacted(value: Any) -> Any:
-    """The JSON value without secrets. A flag such as ``--api-key`` hides the word after it in a list of words."""
+    """The JSON value without secrets. In a list of words a flag such as ``--api-key`` hides all up to the next flag."""
     if isinstance(value, str):
         return redacted_text(value)
     if isinstance(value, Mapping):
@@ -42,7 +42,10 @@ def _field(key: str, item: Any) -> Any:
 
 
 def _words(words: Sequence[Any]) -> Iterator[Any]:
-    hide = False
+    hide = first = False
     for word in words:
+        flag = isinstance(word, str) and word.startswith("-") and not first
+        hide = hide and not flag  # a key may itself begin with a dash; a list of keys goes on to the next flag
         yield HIDDEN if hide and isinstance(word, str) else redacted(word)
-        hide = isinstance(word, str) and word.startswith("-") and _SECRET_NAME.fullmatch(word) is not None
+        first = flag and _SECRET_NAME.fullmatch(word) is not None
+        hide = hide or first

@@ -54,13 +54,33 @@ def _target(target: Json) -> Iterator[tuple[str, str]]:
 
 def _hardware(hardware: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for gpu in hardware.get("gpus") or ():
-        yield "GPU", f"{gpu['name']}, {format_bytes(gpu['bytes'])}"
+        yield "GPU", ", ".join([gpu["name"], format_bytes(gpu["bytes"]), *_allowed(gpu.get("settings") or {})])
     if hardware.get("driver"):
         yield "driver", str(hardware["driver"])
     if hardware:
         ram = format_bytes(hardware["ram_bytes"]) if hardware.get("ram_bytes") else "unknown"
-        yield "processor", f"{hardware.get('cpu') or 'unknown'}, {hardware.get('cores')} cores, {ram} of memory"
+        core = "".join(f", {told}" for told in _core(hardware))
+        yield "processor", f"{hardware.get('cpu') or 'unknown'}, {hardware.get('cores')} cores{core}, {ram} of memory"
         yield "kernel", str(hardware.get("kernel"))
+
+
+def _allowed(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The clocks and the power that a GPU is allowed, as far as it says."""
+    told = {
+        "power_limit_w": "at most {:g} W",
+        "max_clock_mhz": "up to {} MHz",
+        "application_clock_mhz": "set to {} MHz",
+        "max_memory_clock_mhz": "memory up to {} MHz",
+    }
+    return (words.format(settings[key]) for key, words in told.items() if settings.get(key) is not None)
+
+
+def _core(hardware: Mapping[str, Any]) -> Iterator[str]:
+    """How the cores are set, as far as the kernel says."""
+    if hardware.get("cpu_max_mhz") is not None:
+        yield f"up to {hardware['cpu_max_mhz']} MHz"
+    if hardware.get("cpu_governor"):
+        yield f"governor {hardware['cpu_governor']}"
 
 
 def _served(target: Json) -> str:

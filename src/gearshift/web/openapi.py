@@ -33,7 +33,8 @@ _ERROR_SCHEMA = {
 _MEANING = {
     200: "OK", 201: "Created", 202: "Accepted", 204: "Done",
     400: "A parameter or the body is invalid", 401: "An operator's key is missing or wrong",
-    403: "Foreign Host or Origin", 404: "No such variant, lease or job", 413: "The body is too large",
+    403: "Foreign Host or Origin", 404: "No such variant, lease or job",
+    409: "The variant is not running", 413: "The body is too large",
     429: "The variant's queue is full; see Retry-After", 503: "It could not be loaded or stopped, or we are stopping",
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerStatus
 from gearshift.domain.leasing import VariantStatus
+from gearshift.domain.provenance import Provenance
 from gearshift.web import jobs, leases, server, variants
 from gearshift.web.bodies import (
     EventQuery,
@@ -27,6 +28,7 @@ PREFIX = "/api/v1"
 TEXT = "text/plain"
 _STATUS = TypeAdapter(ServerStatus)
 _ROW, _ROWS = TypeAdapter(VariantStatus), TypeAdapter(Sequence[VariantStatus])
+_PROVENANCE = TypeAdapter(Provenance)
 _RELOAD = TypeAdapter(ReloadReport)
 _LEASE, _LEASES = TypeAdapter(OperatorLease), TypeAdapter(Sequence[OperatorLease])
 _JOB, _JOBS = TypeAdapter(Job), TypeAdapter(Sequence[Job])
@@ -39,6 +41,10 @@ TABLE: tuple[Operation[Any, Any], ...] = (
     Operation(
         "GET", "/variants/{variant:path}/logs", "The newest launch's log", variants.logs, LogQuery, Nothing,
         media_type=TEXT, errors=(404,),
+    ),
+    Operation(
+        "GET", "/variants/{variant:path}/provenance", "What makes the running variant the same again",
+        variants.provenance, NoQuery, Nothing, _PROVENANCE, errors=(404, 409),
     ),
     Operation(
         "POST", "/variants/{variant:path}/load", "Make it resident; answers when it is ready", variants.load,

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from gearshift.domain.admin import Admin
 from gearshift.domain.errors import UnknownModelError
 from gearshift.domain.leasing import VariantStatus
+from gearshift.domain.provenance import Provenance
 from gearshift.web.bodies import LogQuery, NoQuery, Nothing
 from gearshift.web.logs import follow, tail
 from gearshift.web.operations import Call
@@ -39,6 +40,11 @@ async def rows(admin: Admin, _: Call[NoQuery, Nothing]) -> Sequence[VariantStatu
 async def row(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:
     """One variant. Raises UnknownModelError."""
     return _row(admin, call.name)
+
+
+async def provenance(admin: Admin, call: Call[NoQuery, Nothing]) -> Provenance:
+    """What makes a running variant the same again. Raises UnknownModelError, NotRunningError."""
+    return await unless_gone(call.request, admin.provenance(_row(admin, call.name).variant))
 
 
 async def load(admin: Admin, call: Call[NoQuery, Nothing]) -> VariantStatus:

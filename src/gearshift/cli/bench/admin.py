@@ -54,6 +54,11 @@ class BenchAdmin:
         async with self._sent("POST", f"/variants/{quote(variant)}/load"):
             pass
 
+    async def provenance(self, variant: str) -> Mapping[str, Any]:
+        """What makes the running variant the same again. Raises AdminError when it does not run."""
+        found: Mapping[str, Any] = await self.get(f"/variants/{quote(variant)}/provenance")
+        return found
+
     async def log(self, variant: str) -> str:
         """The newest launch's log from its begin."""
         async with self._sent("GET", f"/variants/{quote(variant)}/logs?tail=100000") as answer:

@@ -47,6 +47,12 @@ class Asked:
             raise GearshiftError(msg, hint=f"export {self.key_env}=...")
         return key
 
+    @property
+    def gateway_key(self) -> str | None:
+        """The key for requests through a Gearshift: the one that is named, else from elsewhere the operator's."""
+        here = self.session.admin.target.socket_path is not None
+        return self.key or (None if here else self.session.env.get("GEARSHIFT_OPERATOR_KEY"))
+
 
 Option = Callable[[Any], Any]
 Verb = Callable[..., None]

@@ -100,7 +100,7 @@ async def _pairs(
     kept = _Kept(asked, target, campaign)
     run = _Run(asked, admin, found, kept, sleepers)
     try:
-        async with Client(url, key=asked.key) as client:
+        async with Client(url, key=asked.gateway_key) as client:
             for number, (origin, goal) in enumerate(ordered):
                 progress(f"swap {number + 1}/{len(ordered)}: {origin} to {goal}", number / len(ordered))
                 await run.take(client, origin, goal)
@@ -160,16 +160,16 @@ class _Run:
         variants = self._found.variants
         if variant not in variants:
             await self._admin.load(variant)
-            variants[variant] = await _resident(self._asked, self._admin, self._found.target.url, variant)
+            variants[variant] = await _resident(self._admin, self._found.target.url, variant)
         return variants[variant]
 
 
-async def _resident(asked: Asked, admin: BenchAdmin, url: str, variant: str) -> Target:
+async def _resident(admin: BenchAdmin, url: str, variant: str) -> Target:
     """What is known of a variant that runs now."""
     row = await admin.get(f"/variants/{variant}")
     return Target(
         url, variant, row["engine"], row["engine_version"], row["context"],
-        provenance=await provenance_of(asked.session, admin, row),
+        provenance=await provenance_of(admin, variant),
     )  # fmt: skip
 
 

@@ -32,9 +32,8 @@ async def open_variants(asked: Asked, names: Mapping[str, str], progress: Progre
         first = next(iter(chosen.values()))
         rig = await switch.occupy(first)
         row, status = await admin.get(f"/variants/{first}"), await admin.get("/status")
-        told = await asyncio.to_thread(
-            teller, asked.session, row, status["config"], asked.card, may_measure=switch.exclusive
-        )
+        config = status["config"] if switch.here else None  # another box's file, card and bandwidth are not ours
+        told = await asyncio.to_thread(teller, asked.session, row, config, asked.card, may_measure=switch.exclusive)
         yield Place(rig, switch, switch.arms, told)
 
 
@@ -56,7 +55,7 @@ class VariantSwitch:
         self._boots: dict[tuple[str, int | None], int] = {}
         self._pid: int | None = None
         self._rigs: dict[str, Rig] = {}
-        self._telemetry = open_telemetry() if self._here else None
+        self._telemetry = open_telemetry() if self.here else None
 
     async def to(self, plan: CellPlan) -> int:
         variant = self._variant(plan.setting)
@@ -99,15 +98,20 @@ class VariantSwitch:
         row = await self._admin.get(f"/variants/{variant}")
         self._pid = row["pids"][0] if row["pids"] else None
         through = "the engine, alone" if exclusive else "the gateway, beside other traffic"
-        provenance = {"through": through, **await provenance_of(self._asked.session, self._admin, row)}
+        provenance = {"through": through, **await provenance_of(self._admin, variant)}
         if exclusive:
             self._asked.session.output.say(f"{variant} is held exclusively while it is measured; others wait")
             return Rig(lease.endpoint, provenance=provenance, telemetry=self._telemetry)
         gateway = await self._gateway()
         self._asked.session.output.say(f"{variant} is measured through {gateway}, beside other traffic")
-        pages = lease.endpoint if self._here else f"{gateway}/upstream/{variant}"
+        pages = lease.endpoint if self.here else f"{gateway}/upstream/{variant}"
         return Rig(
-            gateway, model=variant, key=self._key, control_url=pages, provenance=provenance, telemetry=self._telemetry
+            gateway,
+            model=variant,
+            key=self._asked.gateway_key,
+            control_url=pages,
+            provenance=provenance,
+            telemetry=self._telemetry,
         )
 
     @asynccontextmanager
@@ -129,17 +133,12 @@ class VariantSwitch:
     @property
     def exclusive(self) -> bool:
         """An engine listens on its own box only, so from elsewhere there is just the gateway."""
-        return not self._asked.beside_traffic and self._here
+        return not self._asked.beside_traffic and self.here
 
     @property
-    def _here(self) -> bool:
+    def here(self) -> bool:
+        """Whether the server is on this box, behind its socket."""
         return self._asked.session.admin.target.socket_path is not None
-
-    @property
-    def _key(self) -> str | None:
-        """The gateway's: the one that is named, else from elsewhere the operator's."""
-        operator = None if self._here else self._asked.session.env.get("GEARSHIFT_OPERATOR_KEY")
-        return self._asked.key or operator
 
     async def _gateway(self) -> str:
         target = self._asked.session.admin.target
