@@ -11,7 +11,6 @@ from gearshift.domain.variant import Speculation
 from gearshift.planner.ledger import Plan, SlotKv
 from gearshift.planner.llamacpp_blocks import block_sizes
 from gearshift.planner.llamacpp_caches import cells_of, state_row_bytes, state_rows
-from gearshift.planner.llamacpp_checkpoints import checkpoint_bytes, full_slot_bytes, saved_prompt_bytes
 from gearshift.planner.llamacpp_compute import Batch, device_compute, host_compute
 from gearshift.planner.llamacpp_split import HOST, place_layers
 from gearshift.planner.planning import plan
@@ -320,34 +319,3 @@ def test_a_state_that_is_not_modelled_leaves_the_plan_incomplete(facts: ModelFac
     planned = plan(request(), facts)
     assert planned.bytes_by_device is None
     assert f"the recurrent state of {facts.family} is not modelled" in planned.notes
-
-
-@pytest.mark.parametrize(
-    ("wanted", "facts", "tokens", "logged"),
-    [
-        (request(mtp=2), qwen27b_gguf(), 2_011, 157.528),
-        (request(mtp=3, draft_kv="q8_0"), qwen27b_gguf(), 129, 149.896),
-        (request(), gemma4_12b_gguf(), 44, 13.751),
-        (request(mtp=3), qwen27b_gguf(), 131_072, 664.75),
-        (request(mtp=3), dense(4, kv_heads=2, head_dim=64), 131_072, 0.0),  # rolls back freely
-    ],
-    ids=["L 01", "L 04", "L 02", "deep", "dense"],
-)
-def test_a_context_checkpoint_is_as_large_as_its_log_says(
-    wanted: PlanRequest, facts: ModelFacts, tokens: int, logged: float
-) -> None:
-    assert checkpoint_bytes(wanted, facts, tokens) / MIB == pytest.approx(logged, abs=0.001)
-
-
-@pytest.mark.parametrize(("context", "mtp", "gib"), [(131_072, 3, 6.6), (262_144, 3, 21.3), (262_144, 0, 4.8)])
-def test_a_full_slot_s_checkpoints_are_told_before_the_box_swaps(context: int, mtp: int, gib: float) -> None:
-    wanted = request(context=context, mtp=mtp)
-    assert full_slot_bytes(wanted, qwen27b_gguf()) / GIB == pytest.approx(gib, abs=0.05)
-    note = f"context checkpoints take up to {gib} GiB of host memory: see -ctxcp and -cms"
-    assert note in plan(wanted, qwen27b_gguf()).notes
-    fewer = replace(wanted, checkpoints=2, checkpoint_spacing=1024)
-    assert full_slot_bytes(fewer, qwen27b_gguf()) < GIB // 2
-
-
-def test_a_saved_prompt_keeps_the_window_of_sliding_layers_and_all_of_the_others() -> None:
-    assert saved_prompt_bytes(request(), gemma4_12b_gguf(), 1_508) / MIB == pytest.approx(343.593, abs=0.01)

@@ -78,13 +78,12 @@ def _notes(start: LlamaStart) -> tuple[str, ...]:
     request, facts, cells = start.request, start.facts, start.cells.per_stream
     trained = facts.context_train or cells
     kept = full_slot_bytes(request, facts)
-    partial = request.gpu_layers is not None and request.gpu_layers <= len(facts.layers)
     found = {
         f"a request ends at the trained length of {trained:,} tokens, in a cache of {cells:,}": cells - trained
         >= _PADDING,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
         f"context checkpoints take up to {kept / GIB:.1f} GiB of host memory: see -ctxcp and -cms": kept >= GIB,
-        "layers stay on the host: expect a fraction of the speed": partial and request.device_kind == "cuda",
+        "layers stay on the host: expect a fraction of the speed": start.partly_offloaded,
         "tensors moved to the host are not modelled: the cards' weights are upper bounds": request.overrides,
     }
     return (*(text for text, holds in found.items() if holds), *idle_notes(request, facts))

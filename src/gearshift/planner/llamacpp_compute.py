@@ -45,9 +45,9 @@ def batch_of(request: PlanRequest, facts: ModelFacts, cells: Cells) -> Batch:
     return Batch(micro_batch(request), cells.per_stream + sliding, _PIPELINE_COPIES if pipelined else 1)
 
 
-def host_compute(facts: ModelFacts, batch: Batch) -> int:
-    """Pinned inputs of one context: the attention mask and two rows of embeddings per token."""
-    mask = batch.copies * batch.masked_cells * batch.tokens * _MASK
+def host_compute(facts: ModelFacts, batch: Batch, *, layers_stay: bool = False) -> int:
+    """Pinned inputs of one context: the attention mask, once more where layers stay behind, and two embedding rows."""
+    mask = (batch.copies + layers_stay) * batch.masked_cells * batch.tokens * _MASK
     return mask + 2 * batch.tokens * facts.hidden * _FLOAT
 
 

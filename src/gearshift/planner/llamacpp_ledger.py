@@ -64,9 +64,10 @@ def card_ledgers(start: LlamaStart) -> tuple[DeviceLedger, ...]:
 def host_lines(start: LlamaStart) -> tuple[Line, ...]:
     """Host memory beside the cards: the embedding, layers and caches that stay behind, pinned inputs, outputs."""
     output = output_line(start.facts, start.cells)
+    inputs = host_compute(start.facts, start.batch, layers_stay=start.partly_offloaded)
     return (
         *_placed_lines(start, _resting(start), embedding=start.facts.bytes_of(("embedding",))),
-        compute_line("pinned inputs", start.contexts * host_compute(start.facts, start.batch), start.batch),
+        compute_line("pinned inputs", start.contexts * inputs, start.batch),
         Line(output.name, start.contexts * output.bytes),
     )
 

@@ -26,6 +26,12 @@ class LlamaStart:
         return self.request.split == "tensor" and len(self.request.devices) > 1
 
     @property
+    def partly_offloaded(self) -> bool:
+        """Whether layers stay in host memory although there is a card."""
+        layers = self.request.gpu_layers
+        return self.request.device_kind == "cuda" and layers is not None and layers <= len(self.facts.layers)
+
+    @property
     def contexts(self) -> int:
         """The target's, and the draft head's own."""
         return 2 if self.request.built_in_draft else 1
