@@ -104,6 +104,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
             _WEIGHTS,
         ),
         (r"has wrong shape; expected (?P<built>[\d, ]+), got (?P<stored>[\d, ]+)", _other_shape),
+        (r"HTTPS is not supported", "fetch the weights yourself (gearshift pull): this build downloads nothing"),
         (r"doesn't contain MTP layers", "set speculation to off, or use weights that keep their MTP layers"),
         (r"does not support split buffers", "args split-mode row does not run on this device; write layer or tensor"),
         (r"requires Flash Attention", "set args flash-attn to on, or use an unquantized kv_dtype"),
