@@ -76,6 +76,24 @@ def test_a_restart_in_between_makes_every_difference_meaningless() -> None:
     assert flags[0].invalidates
 
 
+@pytest.mark.parametrize(
+    "ours",
+    [
+        replace(sample(), usage=None),  # the server does not say how many
+        replace(sample(), error="no end within 60 s"),
+    ],
+)
+def test_tokens_of_ours_that_nobody_counted_are_not_somebody_elses(ours: Sample) -> None:
+    counted = Difference(Counters(generated_tokens=110))  # llama-server, which does not count requests
+    flags = judge(PLAN, [trial(*[sample()] * 9, ours, counted=counted)])
+    assert "foreign_requests" not in names(flags)
+
+
+def test_tokens_beyond_ours_are_somebody_elses() -> None:
+    counted = Difference(Counters(generated_tokens=44))
+    assert "foreign_requests" in names(judge(PLAN, [trial(counted=counted)]))
+
+
 def test_tokens_that_do_not_reconcile_are_flagged() -> None:
     counted = Difference(Counters(generated_tokens=15, requests=2))
     assert "tokens_do_not_reconcile" in names(judge(PLAN, [trial(counted=counted), trial(counted=counted)]))

@@ -114,11 +114,19 @@ def isolation(trials: Sequence[Trial]) -> Check:
     if all(found.counters.requests is not None for found in counted):
         server = sum(found.counters.requests or 0 for found in counted)
         return invariants.requests_are_ours(server, sum(len(trial.good) for trial in trials))
+    if not all(_all_counted(trial) for trial in trials):
+        return invariants.requests_are_ours(None, None)
     generated = sum(found.counters.generated_tokens or 0 for found in counted)
     ours = sum(trial.output_tokens or 0 for trial in trials)
     slack = sum(found.resolution for found in counted)
     alien = generated - ours - slack > max(2.0, 0.005 * ours)
     return Check("requests_are_ours", not alien, f"server generated {generated:g} tokens, ours {ours}")
+
+
+def _all_counted(trial: Trial) -> bool:
+    """Whether every token that we had generated is counted: an answer that broke off has some that are not."""
+    broke_off = any(sample.chunk_s for sample in trial.samples if not sample.ok)
+    return trial.output_tokens is not None and not broke_off
 
 
 def reconciliation(trials: Sequence[Trial]) -> Check:
