@@ -18,7 +18,7 @@ import fakes.gearshift_like
 from fakes.living import alive, wait_for
 from gearshift.domain.paths import Paths
 from gearshift.supervisor import StateLock, reap_orphans
-from gearshift.supervisor.processes import below, read_process, snapshot
+from gearshift.supervisor.processes import below, marker_of, read_process, snapshot
 from gearshift.supervisor.state_file import ChildRecord, Member, StateFile, marker_prefix
 
 HARD = {
@@ -29,6 +29,14 @@ HARD = {
     "grandchild_double_fork": True,
     "ignore_sigterm": True,
 }
+
+
+def test_a_marker_that_is_no_text_is_nobodys_and_stops_no_start() -> None:
+    with subprocess.Popen(["sleep", "60"], env={b"GEARSHIFT_CHILD": b"\xff"}) as stranger:
+        try:
+            assert marker_of(stranger.pid) == "\ufffd"
+        finally:
+            stranger.kill()
 
 
 @contextmanager

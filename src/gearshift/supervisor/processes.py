@@ -91,7 +91,9 @@ def marker_of(pid: int) -> str | None:
     except OSError:
         return None
     prefix = MARKER.encode() + b"="
-    return next((item[len(prefix) :].decode() for item in raw.split(b"\0") if item.startswith(prefix)), None)
+    return next(
+        (item[len(prefix) :].decode("utf-8", "replace") for item in raw.split(b"\0") if item.startswith(prefix)), None
+    )
 
 
 def activity(pids: Iterable[int]) -> Activity:
