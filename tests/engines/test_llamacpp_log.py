@@ -238,3 +238,41 @@ def test_a_refused_request_is_no_failure_but_a_cuda_error_is(fold: Fold) -> None
     assert crashed.ready
     assert crashed.failure is not None
     assert crashed.failure.cause == "CUDA error: out of memory"
+
+
+SHARED_OUT = """\
+0.14.275.753 I load_tensors:       Meta() model buffer size =  7252.51 MiB
+0.16.135.888 I llama_kv_cache: size = 1024.00 MiB (262144 cells,  16 layers,  4/1 seqs), K (f16): 512.00 MiB
+0.16.162.940 I llama_memory_recurrent:     Meta() RS buffer size =   448.88 MiB
+0.17.783.489 I llama_kv_cache:     Meta() KV buffer size =   256.00 MiB
+"""
+
+
+def test_a_cache_that_only_its_sum_tells_of_is_counted_unless_cards_share_it_out(fold: Fold) -> None:
+    assert fold("llama.cpp", SHARED_OUT).figures.kv_pool_bytes is None  # 256 MiB are one card's of the draft alone
+    one_card = fold("llama.cpp", SHARED_OUT.replace("Meta()", "CUDA0")).figures
+    assert one_card.kv_pool_bytes == (1024 + 256) * MIB
+
+
+@pytest.mark.parametrize(
+    ("cut", "tokens"), [("2048 cells,   8 layers,  4/4 seqs", 8192), ("4096 cells,   8 layers,  4/1 seqs", 4096)]
+)
+def test_the_cells_of_slots_apart_are_added_up(cut: str, tokens: int, fold: Fold) -> None:
+    assert fold("llama.cpp", DRAFTED.replace("4096 cells,   8 layers,  1/1 seqs", cut)).figures.kv_tokens == tokens
+
+
+def test_without_the_summing_line_the_context_s_length_is_what_the_cache_holds(fold: Fold) -> None:
+    lines = [line for line in DRAFTED.splitlines() if " cells," not in line]
+    assert fold("llama.cpp", "\n".join(lines)).figures.kv_tokens == 4096
+
+
+def test_a_draft_context_is_speculation_although_its_length_is_not_told(fold: Fold) -> None:
+    lines = [line for line in DRAFTED.splitlines() if "common_specu:" not in line]
+    figures = fold("llama.cpp", "\n".join(lines)).figures
+    assert (figures.speculation_method, figures.speculation_tokens) == ("mtp", None)
+
+
+def test_an_error_that_the_load_got_over_is_no_failure(fold: Fold) -> None:
+    first, *rest = DRAFTED.splitlines()
+    lost = "0.00.003.000 E ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected"
+    assert fold("llama.cpp", "\n".join([first, lost, *rest])).failure is None

@@ -94,3 +94,75 @@ def test_an_empty_log_holds_no_start() -> None:
 def test_every_line_belongs_to_exactly_one_start(lines: list[str]) -> None:
     starts = read_starts(lines)
     assert bool(starts) == any(line.strip() and not line.startswith("# ") for line in lines)
+
+
+def vllm_start(*, version: str = "0.30.0", tokens: str = "300,220") -> list[str]:
+    return [
+        f"(APIServer pid=1) INFO 07-06 22:52:00 [api_utils.py:333]  ▄▄ ▄█ █     █ ▀▄▀ █  version {version}",
+        "(APIServer pid=1) INFO 07-06 22:52:00 [api_utils.py:272] non-default args: {'model': 'm'}",
+        "(EngineCore pid=2) INFO 07-06 22:52:09 [gpu_worker.py:508] Available KV cache memory: 5.33 GiB",
+        f"(EngineCore pid=2) INFO 07-06 22:52:09 [kv_cache_utils.py:2146] GPU KV cache size: {tokens} tokens",
+        "INFO:     Application startup complete.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "vllm-1  | ",
+        "[pod/qwen-0/vllm] ",
+        "Sep 07 22:16:27 box vllm[1234]: ",
+        "2026-07-06T22:52:00.123456789Z ",
+        "\x1b[36m",
+    ],
+)
+def test_what_a_container_tool_puts_before_each_line_hides_nothing(before: str) -> None:
+    (start,) = read_starts([before + line for line in vllm_start()])
+    figures = start.report.figures
+    assert (start.engine, start.report.ready) == ("vllm", True)
+    assert (figures.version, figures.kv_tokens) == ("0.30.0", 300_220)
+
+
+def test_a_container_s_clock_and_the_engine_s_own_are_not_compared() -> None:
+    stamps = [f"2026-09-07T22:16:{second:02d}.5Z " for second in (0, 1, 40, 41, 44)]
+    (start,) = read_starts([stamp + line for stamp, line in zip(stamps, vllm_start(), strict=True)])
+    assert start.start_s == 44
+    (own,) = read_starts([*vllm_start()[:-1], "2026-09-07 22:17:32,868 - INFO - autotuner: x", vllm_start()[-1]])
+    assert own.start_s == 9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO 07-06 22:52:09 [gpu_worker.py:508] Available KV cache memory: 5.33 GiB",
+        "Available KV cache memory: 5.33 GiB",
+        "Model loading took 10.24 GiB",
+        "CPU KV cache size: 46,592 tokens, Maximum concurrency for 4,096 tokens per request: 11.38x",
+    ],
+)
+def test_lines_without_a_process_are_vllm_s_all_the_same(line: str) -> None:
+    assert engine_of([line]) == "vllm"
+
+
+FAILURE = "(EngineCore pid=9) ERROR 07-06 22:40:00 [core.py:1] ValueError: No available memory for the cache blocks."
+
+
+@pytest.mark.parametrize(
+    "failed", [[FAILURE], ["usage: vllm", "api_server.py: error: unrecognized arguments: --swap-space 4"]]
+)
+def test_a_start_after_one_that_failed_is_another_however_little_the_first_printed(failed: list[str]) -> None:
+    first, second = read_starts([*failed, *vllm_start()])
+    assert first.report.failure is not None
+    assert (second.report.ready, second.report.failure, second.report.figures.version) == (True, None, "0.30.0")
+
+
+def test_a_llama_server_that_is_started_again_after_a_wrong_flag_is_another_start() -> None:
+    first, second = read_starts(["error: invalid argument: --no-mmap", *LLAMACPP.splitlines()])
+    assert first.report.failure is not None
+    assert (second.report.ready, second.report.failure) == (True, None)
+
+
+def test_a_line_printed_behind_an_unfinished_bar_is_read() -> None:
+    bar = "Capturing CUDA graphs (decode, FULL):   0%|          | 0/1 [00:00<?, ?it/s]"
+    (start,) = read_starts([bar + vllm_start()[2], *vllm_start()[3:]])
+    assert start.report.figures.kv_pool_bytes == round(5.33 * GIB)

@@ -269,3 +269,39 @@ def test_an_error_answer_to_a_client_is_no_failure_of_a_ready_server(fold: Fold)
 def test_warnings_that_change_the_meaning_are_kept_verbatim(fold: Fold) -> None:
     line = "Add 3 padding layers, may waste at most 6.25% KV cache memory"
     assert fold("vllm", "\n".join([said("EngineCore", line, "WARNING")] * 2)).notices == (line,)
+
+
+def test_speculation_is_read_from_the_arguments_where_the_configuration_s_line_is_cut_off(fold: Fold) -> None:
+    asked = (
+        "non-default args: {'model': 'm', 'speculative_config': {'method': 'qwen3_5_mtp', 'num_speculative_tokens': 2}}"
+    )
+    figures = fold("vllm", said("APIServer", asked)).figures
+    assert (figures.speculation_method, figures.speculation_tokens) == ("mtp", 2)
+    drafter = "Detected MTP model. Sharing target model embedding weights with the draft model."
+    figures = fold("vllm", said("EngineCore", drafter)).figures
+    assert (figures.speculation_method, figures.speculation_tokens) == ("mtp", None)
+
+
+def test_the_banner_tells_the_version_of_a_start_that_gets_no_further(fold: Fold) -> None:
+    for banner in (" ▄▄ ▄█ █     █ ▀▄▀ █  version 0.27.1", " version 0.27.1", "vLLM API server version 0.27.1"):
+        assert fold("vllm", said("APIServer", banner)).figures.version == "0.27.1"
+
+
+def test_weights_are_taken_from_the_last_memory_line_up_to_0_26(fold: Fold) -> None:
+    line = (
+        "Free memory on device (31.0/31.4 GiB) on startup. Desired GPU memory utilization is (0.92, 28.9 GiB). "
+        "Actual usage is 19.78 GiB for weight, 0.6 GiB for peak activation, 0.23 GiB for non-torch memory, and "
+        "0.3 GiB for CUDAGraph memory. Current kv cache memory in use is 8.2 GiB."
+    )
+    figures = fold("vllm", said("EngineCore", line)).figures
+    assert (figures.weights_bytes, figures.kv_pool_bytes) == (round(19.78 * GIB), round(8.2 * GIB))
+
+
+def test_a_pool_of_less_than_nothing_is_none(fold: Fold) -> None:
+    figures = fold("vllm", said("EngineCore", "Available KV cache memory: -1.25 GiB")).figures
+    assert (figures.kv_pool_bytes, figures.buffers) == (None, ())
+
+
+def test_an_error_that_the_start_got_over_is_no_failure(fold: Fold) -> None:
+    error = said("EngineCore", "RuntimeError: autotuning failed, falling back", level="ERROR")
+    assert fold("vllm", f"{error}\nINFO:     Application startup complete.").failure is None

@@ -56,6 +56,11 @@ class Buffers:
         entry = DeviceBuffer(device, kind, count, "vision", on_host(device))
         return replace(self, entries=_placed(self.entries, entry))
 
+    @property
+    def shared_out(self) -> bool:
+        """Whether tensor mode shares everything out: its one device stands for each card, with its share."""
+        return any(entry.device == "Meta()" for entry in self.entries)
+
     def total(self, kind: BufferKind) -> int | None:
         """Bytes of one kind over devices and contexts, or on the host where nothing else is named; None = no line."""
         named = [entry for entry in self.entries if entry.device]  # the projector's weights name no device

@@ -69,6 +69,25 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
             lambda match: f"set args max-num-batched-tokens to {match[1]} or more",
         ),
         (r"greater than the derived max_model_len", "lower context to what the model was trained for"),
+        (
+            r"max_num_batched_tokens \((\d+)\) must be greater than or equal to max_num_seqs \((\d+)\)",
+            lambda match: f"set parallel to {match[1]} or less, or args max-num-batched-tokens to {match[2]} or more",
+        ),
+        (
+            r"attention heads \((\d+)\) must be divisible by tensor parallel size",
+            lambda match: f"name as many gpus as divide {match[1]}",
+        ),
+        (
+            r"larger than the number of available GPUs|World size \(\d+\)",
+            "name no more gpus than the box has and CUDA_VISIBLE_DEVICES shows",
+        ),
+        (
+            r"architectures? .*(?:not supported|failed to be inspected)|unknown model architecture",
+            "this engine version does not know the model: install a newer one",
+        ),
+        (r"not appear to have a file named", _WEIGHTS),
+        (r"[Tt]imed out waiting for engine", "raise env VLLM_ENGINE_READY_TIMEOUT_S and load_timeout"),
+        (r"NCCL error|unhandled (?:cuda|system) error", "set env NCCL_P2P_DISABLE=1 where the cards have no P2P"),
         (r"Sleep mode is not supported", "remove sleep from the variant: this platform has no sleep mode"),
         (r"not a valid model identifier|Repo id must be|Invalid repository ID|is not a local folder", _WEIGHTS),
         (r"double free or corruption|died unexpectedly", "a crash inside the engine; try without speculation first"),

@@ -17,7 +17,9 @@ from gearshift.engines.llamacpp_build import build_number
 _PREFIX = re.compile(r"(?:\[(\d+)\] )?(?:\d+\.\d\d\.\d{3}\.\d{3} ([DIWE]) )?")
 _SIZE = re.compile(rf"\s*(\S+)\s+(model|output|KV|RS|compute) buffer size =\s*({NUMBER}) MiB")
 _OFFLOADED = re.compile(r"offloaded (\d{1,6})/(\d{1,6}) layers to GPU")
-_CELLS = re.compile(r"size =\s*[\d.]+ MiB \(\s*(\d{1,12}) cells")
+_CACHE = re.compile(
+    rf"\s*size =\s*(?P<mib>{NUMBER}) MiB \(\s*(?P<cells>\d{{1,12}}) cells(?:,.*?\d/(?P<streams>\d{{1,6}}) seqs)?"
+)
 _CONTEXT = re.compile(r"n_ctx\s*= (\d{1,12})")
 _SPEC = re.compile(r"adding speculative implementation '([\w-]+)'")
 _SPEC_MAX = re.compile(r"n_max=(\d{1,6})")
@@ -52,6 +54,9 @@ class Load:
 
     report: StartReport = field(default_factory=StartReport)
     buffers: Buffers = field(default_factory=Buffers)
+    caches: int = 0  # KV buffers since the last line that sums them up
+    summed: bool = False  # a cache's cells were told, so that the context's length does not stand in for them
+    untold: int = 0  # bytes of caches that only such a line tells of
 
     def at(self, stage: str) -> Load:
         """The next stage; a later line of an earlier stage, such as the draft's context, still names what goes on."""
@@ -69,10 +74,17 @@ class Load:
         return replace(self, buffers=buffers).known(
             buffers=buffers.entries,
             weights_bytes=buffers.total("weights"),
-            kv_pool_bytes=buffers.total("kv"),
+            kv_pool_bytes=self._pool(buffers),
             state_bytes=buffers.total("state"),
             compute_bytes=buffers.total("compute"),
         )
+
+    def _pool(self, buffers: Buffers) -> int | None:
+        """All caches; unknown where one is summed over cards and the others are one card's share of each."""
+        told = buffers.total("kv")
+        if not self.untold:
+            return told
+        return None if buffers.shared_out else self.untold + (told or 0)
 
     def failed(self, text: str, line: str) -> Load:
         """The first failure stands: what follows is its consequence."""
@@ -139,6 +151,8 @@ def _fatal(load: Load, level: str | None, text: str) -> bool:
 
 def _tensors(load: Load, rest: str) -> Load:
     if match := _SIZE.match(rest):
+        if load.buffers.last >= 0:  # another pass: what came before was a probe
+            load = replace(load, caches=0, summed=False, untold=0)
         return load.held(load.buffers.weights(match[1], _mib(match[3])))
     if match := _OFFLOADED.search(rest):
         return _restart(load).known(layers_offloaded=(int(match[1]), int(match[2])))
@@ -171,15 +185,31 @@ def _context(load: Load, rest: str) -> Load:
 
 
 def _cache(load: Load, rest: str) -> Load:
-    if load.report.figures.kv_tokens is None and (match := _CELLS.search(rest)):
-        return load.known(kv_tokens=int(match[1]))
-    return _buffer(load, rest)
+    if match := _CACHE.match(rest):
+        return _summed(load, match)
+    after = _buffer(load, rest)
+    if after is load:
+        return load
+    length = after.report.figures.context
+    if after.report.figures.kv_tokens is None and length is not None:
+        after = after.known(kv_tokens=length)
+    return replace(after, caches=after.caches + 1)
+
+
+def _summed(load: Load, match: re.Match[str]) -> Load:
+    """The line that sums a cache up says how many tokens it holds, and its bytes where the buffers' lines are lost."""
+    lost = 0 if load.caches else _mib(match["mib"])
+    tokens = int(match["cells"]) * int(match["streams"] or 1)
+    after = load if load.summed else load.known(kv_tokens=tokens)
+    after = replace(after, caches=0, summed=True, untold=after.untold + lost)
+    return after.held(after.buffers) if lost else after
 
 
 def _draft(load: Load, rest: str) -> Load:
     if "creating MTP draft context" not in rest:
         return load
-    return replace(load, buffers=load.buffers.announce()).at("creating the draft context")
+    begun = replace(load, buffers=load.buffers.announce()).at("creating the draft context")
+    return begun if begun.report.figures.speculation_method else begun.known(speculation_method="mtp")
 
 
 def _vision(load: Load, rest: str) -> Load:
@@ -194,7 +224,8 @@ def _projector(load: Load, rest: str) -> Load:
 
 def _server(load: Load, rest: str) -> Load:
     if "model loaded" in rest:
-        return replace(load, report=replace(load.report, stage="ready", progress=None, ready=True))
+        failure = load.report.failure if load.report.ready else None  # what went wrong on the way was overcome
+        return replace(load, report=replace(load.report, stage="ready", progress=None, ready=True, failure=failure))
     if "initializing ..." in rest and load.report.ready:
         return Load()
     if "speculative" in rest or "draft context" in rest:

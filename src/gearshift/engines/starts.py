@@ -10,27 +10,36 @@ from datetime import UTC, datetime
 from gearshift.domain.startup import LogFold, StartReport
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.launch import log_fold
+from gearshift.engines.lines import clean, without_colours, wrapper_clock
 
 _VLLM = re.compile(
-    r"\((?:APIServer|EngineCore\w*|(?:Vllm)?Worker[\w-]*) pid=\d+\)|vllm[./ :]|api_server\.py: error"
+    r"\((?:APIServer|EngineCore\w*|(?:Vllm)?Worker[\w -]*) pid=\d+\)|vllm[./ :]|api_server\.py: error"
+    r"|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\]"
     r"|validation errors? for \w+Config\b|error: unrecognized arguments: "  # excerpts have no more
+    r"|^(?:Model loading took|Available KV cache memory: |(?:[GCX]PU) KV cache size: )"
 )
 _LLAMACPP = re.compile(
     r"\b(?:llama_\w+|load_tensors|sched_reserve|ggml_\w+|common_\w+|srv +\w+|gguf_init_\w+): ?|llama-server"
 )
 _ONCE = {  # lines a start prints once: the second of a kind belongs to another start
-    "vllm": re.compile(r"█ +(version) \S|(non-default args):|(Initializing a V\d)|(Starting vLLM)|(KV cache size): "),
+    "vllm": re.compile(
+        r"(?:█|\]) +(version) \d|(non-default args):|(Initializing a V\d)|(Starting vLLM)|(KV cache size): "
+    ),
     "llama.cpp": re.compile(
         r"(llama_server: initializing \.\.\.)|print_info: (build )\d+|(build_info:)|(loading model ')"
     ),
 }
+_BEGINS = {  # after a failure they are another start's, whatever the failed one had printed
+    "vllm": re.compile(r"(?:█|\]) +version \d|non-default args:"),
+    "llama.cpp": re.compile(r"llama_server: initializing \.\.\.|print_info: build \d+|build_info:|loading model '"),
+}
+_ENDED = re.compile(r"exiting due to|error: invalid argument|error while handling argument")  # llama-server gave up
 _POOL = re.compile(
     r"Available KV cache memory|Initial free memory|set \([\d.]+/"
 )  # once a rank, before the tokens line
 _TOKENS = "KV cache size"
-_SOURCE = re.compile(r"(?:data: )?\[(\d+)\] ")  # a router's child
-_ELAPSED = re.compile(r"(?:data: )?(?:\[\d+\] )?(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
-_WALL = re.compile(r"(?:data: )?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
+_SOURCE = re.compile(r"\[(\d+)\] ")  # a router's child
+_ELAPSED = re.compile(r"(?:\[\d+\] )?(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
 _VLLM_CLOCK = re.compile(r"(?:INFO|WARNING|ERROR) (\d\d-\d\d) (\d\d:\d\d:\d\d) \[")
 _LEAP_YEAR = "2024"  # vLLM's clock names no year; any leap year can hold its dates
 
@@ -46,29 +55,47 @@ class Start:
 
 def engine_of(lines: Iterable[str]) -> EngineKind:
     """Which engine wrote a log, by the first line that only one of them writes; ``command`` when none does."""
-    for line in lines:
-        if _VLLM.search(line):
-            return "vllm"
-        if _LLAMACPP.search(line) or line.startswith(("error: invalid argument", "error while handling argument")):
-            return "llama.cpp"
-    return "command"
+    return _engine_of(map(clean, lines))
 
 
 def read_starts(lines: Iterable[str], engine: EngineKind | None = None) -> tuple[Start, ...]:
     """Every start in a log in file order, a router's children one after the other; empty for an empty log."""
-    kept = [line for line in lines if line.strip() and not line.startswith("# ")]
-    kind = engine or engine_of(kept)
+    kept = [_Line(line, clean(line)) for line in lines if line.strip() and not line.startswith("# ")]
+    kind = engine or _engine_of(line.text for line in kept)
     return tuple(_read(kind, part) for stream in _streams(kept) for part in _split(kind, stream))
 
 
 def clock(line: str) -> float | None:
-    """A line's time stamp in seconds, comparable within one log only; None where it has none."""
+    """An engine's own time stamp in seconds, comparable within one log only; None where the line has none."""
     if match := _ELAPSED.match(line):  # llama.cpp: minutes.seconds.milliseconds.microseconds since its begin
         minutes, seconds, milliseconds, microseconds = (int(part) for part in match.groups())
         return minutes * 60 + seconds + milliseconds / 1e3 + microseconds / 1e6
-    if match := _VLLM_CLOCK.search(line):
-        return _seconds(f"{_LEAP_YEAR}-{match[1]}", match[2])
-    return _seconds(match[1], match[2]) if (match := _WALL.match(line)) else None
+    match = _VLLM_CLOCK.search(line)
+    return _seconds(f"{_LEAP_YEAR}-{match[1]}", match[2]) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line as it stands in the log, and as the engine wrote it."""
+
+    raw: str
+    text: str
+
+    def stamp(self, *, wrapped: bool) -> float | None:
+        """Seconds by the wrapper's clock, or by the engine's own; the two do not compare."""
+        if not wrapped:
+            return clock(self.text)
+        found = wrapper_clock(without_colours(self.raw))
+        return _seconds(*found) if found else None
+
+
+def _engine_of(texts: Iterable[str]) -> EngineKind:
+    for text in texts:
+        if _VLLM.search(text):
+            return "vllm"
+        if _LLAMACPP.search(text) or text.startswith(("error: invalid argument", "error while handling argument")):
+            return "llama.cpp"
+    return "command"
 
 
 def _seconds(date: str, time: str) -> float | None:
@@ -78,22 +105,23 @@ def _seconds(date: str, time: str) -> float | None:
         return None
 
 
-def _streams(lines: list[str]) -> Iterator[list[str]]:
-    streams: dict[str, list[str]] = {}
+def _streams(lines: list[_Line]) -> Iterator[list[_Line]]:
+    streams: dict[str, list[_Line]] = {}
     for line in lines:
-        match = _SOURCE.match(line)
+        match = _SOURCE.match(line.text)
         streams.setdefault(match[1] if match else "", []).append(line)
     yield from streams.values()
 
 
-def _split(kind: EngineKind, lines: list[str]) -> Iterator[list[str]]:
+def _split(kind: EngineKind, lines: list[_Line]) -> Iterator[list[_Line]]:
     once = _ONCE.get(kind)
     seen: set[str] = set()
-    part: list[str] = []
+    part: list[_Line] = []
     for line in lines:
-        match = once.search(line) if once else None
+        match = once.search(line.text) if once else None
         mark = match[match.lastindex or 0] if match else None
-        if mark in seen or (_TOKENS in seen and _POOL.search(line)):
+        again = mark in seen or (_TOKENS in seen and _POOL.search(line.text))
+        if part and (again or _begins_anew(kind, line, part)):
             yield part
             part, seen = [], set()
         if mark:
@@ -103,13 +131,43 @@ def _split(kind: EngineKind, lines: list[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _read(kind: EngineKind, lines: list[str]) -> Start:
+def _begins_anew(kind: EngineKind, line: _Line, before: list[_Line]) -> bool:
+    """Whether a start's first words follow a start that failed, of which an excerpt may have kept only the end."""
+    begins = _BEGINS.get(kind)
+    if begins is None or not begins.search(line.text):
+        return False
+    if kind == "llama.cpp":
+        return any(_ENDED.search(earlier.text) for earlier in before)
+    return _folded(kind, before).report.failure is not None
+
+
+def _folded(kind: EngineKind, lines: Iterable[_Line]) -> LogFold:
     state: LogFold = log_fold(kind)
-    first = next((stamp for line in lines if (stamp := clock(line)) is not None), None)
-    last, start_s = first, None
     for line in lines:
-        was_ready, state = state.report.ready, state.feed(line)
-        last = stamp if (stamp := clock(line)) is not None else last
+        state = state.feed(line.raw)
+    return state
+
+
+def _read(kind: EngineKind, lines: list[_Line]) -> Start:
+    state: LogFold = log_fold(kind)
+    wrapped = _wrapped(lines)
+    first: float | None = None
+    last: float | None = None
+    start_s: float | None = None
+    for line in lines:
+        was_ready, state = state.report.ready, state.feed(line.raw)
+        last = stamp if (stamp := line.stamp(wrapped=wrapped)) is not None else last
+        first = last if first is None else first
         if state.report.ready and not was_ready and first is not None and last is not None:
             start_s = last - first if last >= first else None  # lines out of order time nothing
     return Start(kind, state.report, start_s)
+
+
+def _wrapped(lines: Iterable[_Line]) -> bool:
+    """Whether the first line that has a time has it from a wrapper."""
+    for line in lines:
+        if line.stamp(wrapped=True) is not None:
+            return True
+        if line.stamp(wrapped=False) is not None:
+            return False
+    return False

@@ -13,7 +13,7 @@ from gearshift.engines.causes import explain
 from gearshift.engines.lines import COUNT, NUMBER, clean
 
 _PREFIX = re.compile(
-    r"(?:\((?P<process>[A-Za-z]+)[-_]?(?P<rank>\w*?) pid=\d+\) )?"
+    r"(?:\((?P<process>[A-Za-z]+)[-_ ]?(?P<rank>\w*?) pid=\d+\) )?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w.]+:\d+\] )?)?"
 )
 _RANK = re.compile(r"TP(\d+)")
@@ -24,6 +24,7 @@ _REASON = re.compile(
     r" +(?:Value error, |(?=Input should be|Extra inputs))(.*?)(?: \[type=.*)?$"
 )  # below pydantic's head
 _ARGPARSE = re.compile(r"[\w.\- ]+: error: (.*)")
+_VERSION = re.compile(r"(?:^ ?|█ +|API server )version v?(\d+\.\d\S*)$")  # in the banner, or what a cut left of it
 _DIED = re.compile(r"Worker proc \S+ died unexpectedly \(exit code: (-?\d+)\)")
 _ABORT = re.compile(
     r"double free|free\(\): |malloc\(\): |corrupted |Segmentation fault|terminate called|Fatal Python error"
@@ -96,7 +97,7 @@ def _read(fold: VllmLog, match: re.Match[str], message: str) -> VllmLog:
     word, _, _ = message.partition(" ")
     handlers = _HANDLERS.get(word)
     if handlers is None:
-        return fold
+        return _banner(fold, message) if "version" in message else fold
     rank = _rank(match)
     for start, handler in handlers:
         if message.startswith(start):
@@ -163,7 +164,7 @@ def _weights(fold: VllmLog, rank: str, message: str) -> VllmLog:
 
 def _pool(fold: VllmLog, rank: str, message: str) -> VllmLog:
     size = _pool_bytes(message)
-    if size is None:
+    if size is None or size < 0:  # nothing is left for a pool: the refusal says so next
         return fold
     size = fold.asked_pool or size
     again = fold.report.figures.kv_tokens is not None and rank in fold.pools  # another start in the same file
@@ -231,11 +232,15 @@ def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
 
 
 def _told_again(fold: VllmLog, rank: str, message: str) -> VllmLog:
-    """Pool and graphs, which the last memory line repeats; all there is in a log whose earlier lines are lost."""
+    """What the last memory line repeats; all there is in a log whose earlier lines are lost."""
     pool = re.search(rf"kv cache memory in use is ({NUMBER}) GiB", message)
     if pool and rank not in fold.pools:
         pools = {**fold.pools, rank: fold.asked_pool or round(float(pool[1]) * GIB)}
         fold = replace(fold, pools=pools).known(kv_pool_bytes=min(pools.values()))
+    weight = re.search(rf"({NUMBER}) GiB for weight,", message)  # up to 0.26
+    if weight and rank not in fold.weights:
+        weights = {**fold.weights, rank: round(float(weight[1]) * GIB)}
+        fold = replace(fold, weights=weights).known(weights_bytes=sum(weights.values()))
     graph = re.search(rf"({NUMBER}) GiB for CUDAGraph memory", message)
     if graph and rank not in fold.graphs:
         graphs = {**fold.graphs, rank: round(float(graph[1]) * GIB)}
@@ -254,27 +259,41 @@ def _config(fold: VllmLog, _rank: str, message: str) -> VllmLog:
     method = re.search(r"SpeculativeConfig\(method='(\w+)'", message)
     tokens = re.search(r"num_spec_tokens=(\d{1,6})", message)
     if method and tokens:
-        fold = fold.known(speculation_method=method[1], speculation_tokens=int(tokens[1]))
+        fold = _speculating(fold, method[1], int(tokens[1]))
     return fold.at("starting the engine")
+
+
+def _speculating(fold: VllmLog, method: str, tokens: int | None) -> VllmLog:
+    """The method under the name that replaced those of single model families."""
+    name = "mtp" if method.endswith("_mtp") else method
+    return fold.known(speculation_method=name, speculation_tokens=tokens)
+
+
+def _drafter(fold: VllmLog, _rank: str, _message: str) -> VllmLog:
+    """A log that begins late still shows that there is a draft head."""
+    return fold if fold.report.figures.speculation_method else _speculating(fold, "mtp", None)
 
 
 def _arguments(fold: VllmLog, _rank: str, message: str) -> VllmLog:
     found = re.search(r"'kv_cache_memory_bytes': (\d{1,18})", message)
+    asked = re.search(r"'speculative_config': \{([^}]*)\}", message)
+    method, tokens = (
+        re.search(pattern, asked[1] if asked else "")
+        for pattern in (r"'method': '(\w+)'", r"'num_speculative_tokens': (\d{1,6})")
+    )
+    fold = _speculating(fold, method[1], int(tokens[1]) if tokens else None) if method else fold
     return replace(fold, asked_pool=int(found[1]) if found else None).at("reading the model's config")
 
 
-def _banner(fold: VllmLog, _rank: str, message: str) -> VllmLog:
-    found = re.search(r"version ([\d.]+\S*)$", message)
+def _banner(fold: VllmLog, message: str) -> VllmLog:
+    found = _VERSION.search(message)
     return fold.known(version=found[1]) if found else fold
 
 
-def _fresh(fold: VllmLog, _rank: str, _message: str) -> VllmLog:
-    """A new API server process in the same file: what was read belongs to an earlier start."""
-    return VllmLog() if fold.report.ready or fold.report.failure is not None else fold
-
-
 def _ready(fold: VllmLog, _rank: str, _message: str) -> VllmLog:
-    return replace(fold, report=replace(fold.report, stage="ready", progress=None, ready=True))
+    """What went wrong on the way was overcome."""
+    failure = fold.report.failure if fold.report.ready else None
+    return replace(fold, report=replace(fold.report, stage="ready", progress=None, ready=True, failure=failure))
 
 
 def _gib(message: str) -> int | None:
@@ -296,6 +315,7 @@ _BY_START: tuple[tuple[str, Handler], ...] = (
     ("Loading safetensors checkpoint shards", _weights_progress),
     ("Loading pt checkpoint shards", _weights_progress),
     ("Loading drafter model", _stage("loading the draft model")),
+    ("Detected MTP model", _drafter),
     ("Model loading took", _weights),
     ("Setting attention block size", _block),
     ("Warming up model for the compilation", _stage("warming up")),  # the CPU backend's longest stage
