@@ -95,6 +95,12 @@ def test_a_tensors_name_tells_its_role(tmp_path: Path, name: str, role: str) -> 
     assert group.role == role
 
 
+def test_an_embedding_without_a_head_is_the_head(tmp_path: Path) -> None:
+    tensors = {"model.embed_tokens.weight": ("BF16", [4, 2]), "model.layers.0.mlp.up_proj.weight": ("BF16", [2, 2])}
+    assert model_folder(tmp_path, tensors).tied_head
+    assert not model_folder(tmp_path, {**tensors, "lm_head.weight": ("BF16", [4, 2])}).tied_head
+
+
 def test_a_draft_head_tells_its_precision(tmp_path: Path) -> None:
     mtp = model_folder(tmp_path, TENSORS).mtp
     assert mtp is not None

@@ -215,6 +215,14 @@ def test_the_example_of_one_5090_is_planned_as_its_author_measured_it(
     assert (kv["tokens"], round(kv["concurrency"], 2), kv["exact"]) == (tokens, concurrency, True)
 
 
+def test_ranks_on_a_cpu_are_counted_like_those_on_cards(gearshift: Gearshift, tmp_path: Path) -> None:
+    alone, named, two = (
+        plan_hybrid(gearshift, tmp_path, "--device", "cpu", *ranks)["kv"]["bytes_per_block"]
+        for ranks in ((), ("--gpus", "1"), ("--gpus", "2"))
+    )
+    assert (named, two) == (alone, alone // 2)
+
+
 def test_two_cards_halve_the_pool_of_each(gearshift: Gearshift, tmp_path: Path) -> None:
     one = plan_hybrid(gearshift, tmp_path)["kv"]
     two = plan_hybrid(gearshift, tmp_path, "--gpus", "2")["kv"]
@@ -462,9 +470,11 @@ note: context checkpoints take up to 6.6 GiB of host memory: see -ctxcp and -cms
         (("--engine", "vllm", "--weights", "CONFIG", "--context", "0"), "a context of no tokens"),
         (("--engine", "vllm", "--weights", "CONFIG", "--config", "x"), "--config goes with a VARIANT"),
         (
-            ("--engine", "vllm", "--weights", "CONFIG", "--device", "cpu", "--gpus", "2"),
-            "--gpus goes with --device cuda",
+            ("--engine", "llama.cpp", "--weights", "GGUF", "--device", "cpu", "--gpus", "2"),
+            "--gpus above 1 goes with --device cuda",
         ),
+        (("--engine", "vllm", "--weights", "CONFIG", "--kv-dtype", "q8_0"), "'q8_0' is no vLLM cache type"),
+        (("--engine", "vllm", "--weights", "CONFIG", "--engine-version", "latest"), "'latest' is no version of vLLM"),
         (("qwen:int4",), "there is no configuration here that could have qwen:int4"),
         (("qwen:int4", "--engine", "vllm"), "--engine is the configuration's to say for qwen:int4"),
     ],

@@ -24,7 +24,7 @@ from gearshift.planner.ceiling import (
 from gearshift.planner.gpus import GPUS, card_of, find_gpu, parse_gpu
 from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.workload import workload_of
-from planner.models import qwen27b
+from planner.models import qwen27b, smollm2
 from planner.published import even, work
 
 CARDS = {"3090": 936e9, "5090": 1792e9, "5060": 448e9, "h200": 4800e9}
@@ -313,3 +313,24 @@ def test_what_vllm_casts_is_read_as_it_lies_in_memory() -> None:
     assert as_stored is not None
     assert (as_cast.body_bytes, as_cast.routed_bytes) == (2_000_000, 1_000_000)
     assert (as_stored.body_bytes, as_stored.routed_bytes) == (4_000_000, 2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("typed", "card"), [("5090", "RTX 5090"), ("rtx5090", "RTX 5090"), ("3090 ti", "RTX 3090 Ti"), ("l40s", "L40S")]
+)
+def test_a_card_is_known_by_what_people_call_it(typed: str, card: str) -> None:
+    assert parse_gpu(typed).name == card
+
+
+@pytest.mark.parametrize("typed", ["A100", "RTX", "90"])
+def test_a_name_that_several_cards_have_is_none(typed: str) -> None:
+    with pytest.raises(ValueError, match="is no known card"):
+        parse_gpu(typed)
+
+
+def test_a_checkpoint_that_is_cast_is_read_in_the_type_it_runs_in_and_a_tied_head_computes() -> None:
+    groups = (TensorGroup("body", "F32", 2, 80_000, 20_000), TensorGroup("embedding", "F32", 1, 40_000, 10_000))
+    facts = replace(smollm2(), dtype="float32", tensors=groups, tied_head=True, quantization=None)
+    found = workload_of(PlanRequest("vllm", (PlannedDevice("gpu0", None),)), facts)
+    assert found is not None
+    assert (found.body_bytes, found.head_bytes, found.active_parameters) == (40_000, 20_000, 30_000)

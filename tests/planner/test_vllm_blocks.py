@@ -21,7 +21,7 @@ WINDOW = 262_144
 
 
 def request(  # the knobs of the published readings
-    version: str,
+    version: str | None,
     *,
     kv: str | None = "fp8",
     drafted: int = 0,
@@ -249,7 +249,7 @@ def test_the_removed_cache_mode_is_refused_and_the_old_one_only_modelled() -> No
     ("facts", "kv", "words"),
     [
         (dense(4, kv_heads=2, head_dim=64), "nvfp4", "no log has confirmed"),
-        (dense(4, kv_heads=2, head_dim=64), "octave_4", "no log has confirmed"),
+        (dense(4, kv_heads=2, head_dim=64), "octave_4", "no formula is known"),
     ],
 )
 def test_what_is_not_proven_says_so(facts: ModelFacts, kv: str, words: str) -> None:
@@ -295,6 +295,63 @@ def test_full_layers_of_different_shapes_share_one_group_of_whole_pages() -> Non
     found = layout(request("0.32.0", kv=None, context=4096), facts)
     assert found.exact
     assert found.bytes_per_block == 16 * 3 * (8 + 2) * 256 * 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [(3, "4 key and value heads"), (6, "4 key and value heads"), (5, "24 attention heads"), (4, None), (8, None)],
+)
+def test_tensor_parallel_must_divide_every_kind_of_head(ranks: int, words: str | None) -> None:
+    reasons = plan(request("0.32.0", ranks=ranks), qwen27b()).refusals
+    assert reasons == (() if words is None else (f"tensor parallel size {ranks} does not divide {words}",))
+
+
+def test_tensor_parallel_must_divide_linear_heads_too() -> None:
+    facts = qwen27b()
+    assert facts.recurrent is not None
+    odd = replace(facts, recurrent=replace(facts.recurrent, heads=(15, 45)))
+    assert plan(request("0.32.0", ranks=2), odd).refusals == (
+        "tensor parallel size 2 does not divide 15 linear attention heads",
+    )
+
+
+def test_more_sequences_than_tokens_of_a_batch_are_refused_where_they_are_asked_for() -> None:
+    facts = dense(4, kv_heads=2, head_dim=64)
+    (reason,) = plan(request("0.32.0", context=4096, sequences=256, batched=128), facts).refusals
+    assert reason == "max_num_batched_tokens (128) must be greater than or equal to max_num_seqs (256)"
+    assert plan(request("0.32.0", context=4096, sequences=None, batched=128), facts).refusals == ()
+
+
+def test_a_cache_type_that_came_later_is_refused_and_an_unknown_one_is_an_error() -> None:
+    facts = dense(4, kv_heads=2, head_dim=64)
+    (reason,) = plan(request("0.26.0", kv="int4_per_token_head", context=4096), facts).refusals
+    assert reason == "vLLM 0.26.0 has no cache type int4_per_token_head: it came with 0.27"
+    assert plan(request("0.27.1", kv="int4_per_token_head", context=4096), facts).refusals == ()
+    with pytest.raises(ValueError, match="'q8_0' is no vLLM cache type"):
+        plan(request("0.32.0", kv="q8_0", context=4096), facts)
+
+
+def test_a_draft_model_s_layers_draw_on_the_same_pool() -> None:
+    facts = smollm2()
+    alone = request("0.32.0", kv=None, context=4096, cpu=True)
+    drafting = replace(alone, speculation=Speculation("draft", 3, "smol"), draft=facts)
+    both, one = figures(plan(drafting, facts)), figures(plan(alone, facts))
+    assert (both.bytes_per_block, both.exact) == (2 * one.bytes_per_block, False)
+    unknown = replace(drafting, draft=None)
+    assert "the layers of a draft drafter are not in the block arithmetic" in plan(unknown, facts).notes
+
+
+@pytest.mark.parametrize(("version", "note"), [("0.1.dev20058+g1f", True), ("0.33.2", False)])
+def test_a_development_build_gets_the_newest_rules_with_a_word_on_it(version: str, note: bool) -> None:  # noqa: FBT001
+    found, newest = (plan(request(name, pool=10**10), qwen27b()) for name in (version, None))
+    assert replace(figures(found), exact=True) == replace(figures(newest), exact=True)
+    assert (f"vLLM {version} is outside 0.22 to 0.33" in found.notes) is note
+
+
+def test_a_pool_larger_than_the_host_s_memory_is_refused() -> None:
+    wanted = replace(request("0.32.0", cpu=True, pool=40 * GIB), devices=(PlannedDevice("cpu", 16 * GIB),))
+    (reason,) = plan(wanted, qwen27b()).refusals
+    assert reason == "a pool of 40.00 GiB is more than the 16.00 GiB of host memory: lower kv_bytes"
 
 
 def test_tensor_parallel_must_divide_the_heads() -> None:

@@ -16,6 +16,7 @@ from gearshift.planner.gpus import Gpu
 from gearshift.planner.ledger import Plan
 from gearshift.planner.planning import plan
 from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.vllm_start import undivided
 from gearshift.planner.workload import hardware_of, workload_of
 
 SHORT_REQUEST = 8192  # tokens; beside the whole context, what most requests are at most
@@ -189,7 +190,7 @@ def _rooms(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Iterator[R
 def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Room:
     """What the cards hold; nothing is said of ranks that the attention heads cannot be divided among."""
     cards, context = len(request.devices), planned.context or 0
-    if request.engine == "vllm" and facts.heads % cards:
+    if request.engine == "vllm" and undivided(facts, cards):
         return Room(cards, planned.fits, None, ())
     lengths = sorted({length for length in (context, SHORT_REQUEST) if 0 < length <= context}, reverse=True)
     return Room(

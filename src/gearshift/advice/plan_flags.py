@@ -78,11 +78,15 @@ def changed(request: PlanRequest, given: Mapping[str, Any]) -> PlanRequest:
 
 
 def flag_devices(kind: DeviceKind, count: int, gpu: Gpu | None, here: Sequence[Device]) -> tuple[PlannedDevice, ...]:
-    """What to place on: ``count`` cards of the kind named, else this box's first ones, else cards of unknown size."""
+    """What to place on: ``count`` cards of the kind named, else this box's first ones, else cards of unknown size.
+
+    Several ranks on a CPU are one to a NUMA node, whose memory is not known here.
+    """
     if kind == "cpu":
         host = next((device for device in here if device.id == CPU_DEVICE), None)
-        total = gpu.total_bytes if gpu else host.total_bytes if host else None
-        return (PlannedDevice(CPU_DEVICE, total),)
+        total = gpu.total_bytes if gpu else host.total_bytes if host and count == 1 else None
+        ids = (CPU_DEVICE, *(f"{CPU_DEVICE}+{rank}" for rank in range(1, count)))
+        return tuple(PlannedDevice(name, total) for name in ids)
     cards = [device for device in here if device.id != CPU_DEVICE]
     if gpu is None and count <= len(cards):
         return tuple(PlannedDevice(device.id, device.total_bytes) for device in cards[:count])

@@ -41,6 +41,7 @@ class Recurrent:
     state_elements: int  # GDN value_heads * value_dim * key_dim
     state_dtype: str | None = None  # what the config asks for the state; None = the engine's own rule
     kind: RecurrentKind = "delta"
+    heads: tuple[int, ...] = field(default=(), compare=False)  # counts that tensor parallel ranks must divide
 
     def conv_elements(self, extra: int = 0) -> int:
         """The convolution's window over the last tokens, ``extra`` positions longer with speculation."""

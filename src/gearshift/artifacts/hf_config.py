@@ -98,15 +98,17 @@ def recurrent_of(config: HfConfig) -> Recurrent | None:
         keys = config.needed("linear_num_key_heads") * config.needed("linear_key_head_dim")
         values = config.needed("linear_num_value_heads") * config.needed("linear_value_head_dim")
         state, conv = values * config.needed("linear_key_head_dim"), config.number("linear_conv_kernel_dim", default=4)
-        return Recurrent(conv, 2 * keys + values, state, config.find("mamba_ssm_dtype"))
-    heads = config.number("mamba_num_heads", "mamba_n_heads")
-    if not heads:
+        heads = (config.needed("linear_num_key_heads"), config.needed("linear_num_value_heads"))
+        return Recurrent(conv, 2 * keys + values, state, config.find("mamba_ssm_dtype"), heads=heads)
+    count = config.number("mamba_num_heads", "mamba_n_heads")
+    if not count:
         return None
-    inner = heads * config.needed("mamba_head_dim", "mamba_d_head")
+    inner = count * config.needed("mamba_head_dim", "mamba_d_head")
     state = config.needed("ssm_state_size", "mamba_d_state")
     width = inner + 2 * config.number("n_groups", "mamba_n_groups", default=1) * state
     dtype = str(config.find("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or "float32")
-    return Recurrent(config.number("conv_kernel", "mamba_d_conv", default=4), width, inner * state, dtype, "mamba")
+    kernel = config.number("conv_kernel", "mamba_d_conv", default=4)
+    return Recurrent(kernel, width, inner * state, dtype, "mamba", heads=(count,))
 
 
 def experts_of(config: HfConfig) -> Experts | None:

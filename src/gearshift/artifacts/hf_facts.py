@@ -74,7 +74,7 @@ def hf_facts(
         mtp=_mtp(tensors, indexed or {}, len(drafts), groups, len(layers)),
         tensors=groups,
         layer_bytes=_layer_bytes(tensors, len(layers)),
-        tied_head=config.find("tie_word_embeddings") is True,
+        tied_head=config.find("tie_word_embeddings") is True or _lacks_a_head(groups),
         vision=isinstance(config.document.get("vision_config"), Mapping),
         quantization=_quantization(config),
         files=files,
@@ -171,6 +171,12 @@ def _mtp(
         missing = missing or ["mtp.fc.weight"]
     types = tuple(sorted({group.type for group in groups if group.role == "mtp"}))
     return MtpFacts(drafts, not missing, tuple(missing), types)
+
+
+def _lacks_a_head(groups: Iterable[TensorGroup]) -> bool:
+    """Whether the embedding must double as the output head: families that always tie it do not say so."""
+    roles = {group.role for group in groups}
+    return "embedding" in roles and "head" not in roles
 
 
 def _experts(config: HfConfig, tensors: Iterable[SafeTensor]) -> Experts | None:

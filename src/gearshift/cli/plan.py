@@ -31,6 +31,7 @@ from gearshift.planner.gpus import Gpu
 from gearshift.planner.planning import plan, settled
 from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
 from gearshift.planner.variant_request import planned_devices
+from gearshift.planner.vllm_rules import is_vllm_version
 from gearshift.store import StoreError, open_store
 from gearshift.toolchain import Toolchain
 
@@ -54,8 +55,8 @@ def command(session: Session, /, variant: str | None, *, as_json: bool, **given:
 
     Exit status 0 when it fits or that cannot be told, 1 when it does not fit, 2 for wrong usage.
     """
-    if given["device"] == "cpu" and given["gpus"]:
-        msg = "--gpus goes with --device cuda"
+    if given["device"] == "cpu" and (given["gpus"] or 1) > 1 and given["engine"] != "vllm":
+        msg = "--gpus above 1 goes with --device cuda"
         raise click.UsageError(msg)
     given["prefix_caching"] = {"on": True, "off": False, None: None}[given["prefix_caching"]]
     with _usage_errors():
@@ -88,6 +89,9 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
         raise click.UsageError(msg)
     if not weights.exists():
         raise click.BadParameter(f"there is no {weights}", param_hint="--weights")
+    if engine == "vllm" and given["engine_version"] and not is_vllm_version(given["engine_version"]):
+        msg = f"{given['engine_version']!r} is no version of vLLM, such as 0.32.0"
+        raise click.BadParameter(msg, param_hint="--engine-version")
     kind: DeviceKind = given["device"] or "cuda"
     box = this_box(session) if gpu is None else Box(())
     devices = flag_devices(kind, given["gpus"] or 1, gpu, box.devices)

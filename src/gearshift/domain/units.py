@@ -13,6 +13,7 @@ _BYTES = {
     "kib": KIB, "mib": MIB, "gib": GIB, "tib": 1024**4,
 }  # fmt: skip
 _NUMBER_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_POWER_OF_TEN = re.compile(r"\s*[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{1,2}\s*")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 
 
@@ -32,9 +33,11 @@ def parse_duration(text: str | float) -> float:
 
 
 def parse_bytes(text: str | float) -> int:
-    """Bytes from ``"24GiB"`` (binary), ``"9.15GB"`` (decimal) or a plain number of bytes."""
+    """Bytes from ``"24GiB"`` (binary), ``"9.15GB"`` (decimal), ``"9.15e9"`` or a plain number of bytes."""
     if isinstance(text, int | float):
         return int(_not_negative(text, text))
+    if _POWER_OF_TEN.fullmatch(text):
+        return round(float(text))
     match = _NUMBER_UNIT.fullmatch(text)
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:

@@ -127,12 +127,21 @@ def parse_gpu(text: str) -> Gpu:
     by_hand = _BY_HAND.fullmatch(text.strip())
     if by_hand:
         return Gpu(text.strip(), float(by_hand["gib"]), float(by_hand["gbs"]), None, "given by hand")
-    found = find_gpu(text)
+    found = find_gpu(text) or _abbreviated(text)
     if found is None:
         known = ", ".join(gpu.name for gpu in GPUS)
         msg = f"{text!r} is no known card; write GiB:GB/s (for example 32:1792) or one of {known}"
         raise ValueError(msg)
     return found
+
+
+def _abbreviated(text: str) -> Gpu | None:
+    """The one card whose name begins or ends so: ``5090``, ``rtx5090``; None where several do."""
+    typed = "".join(re.findall(r"[a-z0-9]+", text.lower()))
+    named = {"".join(re.findall(r"[a-z0-9]+", gpu.name.lower())): gpu for gpu in GPUS}
+    exact = [gpu for name, gpu in named.items() if name == typed or name.removeprefix("rtx") == typed]
+    matching = exact or [gpu for name, gpu in named.items() if typed and name.startswith(typed)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _words(name: str) -> frozenset[str]:

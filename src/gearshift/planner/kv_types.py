@@ -16,6 +16,27 @@ _DTYPES = {
 }  # fmt: skip
 
 
+_VLLM_PACKED = {  # vLLM's cache types beside the plain ones, and the version that brought them
+    "fp8_ds_mla": (0, 22), "turboquant_k8v4": (0, 22), "turboquant_4bit_nc": (0, 22), "turboquant_k3v4_nc": (0, 22),
+    "turboquant_3bit_nc": (0, 22), "int8_per_token_head": (0, 22), "fp8_per_token_head": (0, 22), "nvfp4": (0, 22),
+    "int4_per_token_head": (0, 27), "nvfp4_4over6": (0, 29), "nvfp4_ds_mla": (0, 32), "ultraquant_4bit": (0, 32),
+}  # fmt: skip
+_OCTAVE = (0, 33)  # a family of types
+
+
+def vllm_cache_type_since(name: str) -> tuple[int, int]:
+    """The version that brought a cache type of vLLM's. Raises ValueError for one that it never had."""
+    if name == "auto" or name in _DTYPES:
+        return (0, 22)
+    if name.startswith("octave_"):
+        return _OCTAVE
+    since = _VLLM_PACKED.get(name)
+    if since is None:
+        msg = f"{name!r} is no vLLM cache type; it has auto, bfloat16, float16, fp8, {', '.join(_VLLM_PACKED)}"
+        raise ValueError(msg)
+    return since
+
+
 def ggml_cache_bytes(name: str) -> Fraction:
     """Bytes per element of a llama.cpp cache type. Raises ValueError for a type it does not have."""
     size = _GGML_CACHE.get(name)

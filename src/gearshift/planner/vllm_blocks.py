@@ -6,6 +6,7 @@ says so. Sources: v1/core/kv_cache_utils.py and platforms/interface.py of vLLM 0
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,13 +58,13 @@ class BlockLayout:
 def block_layout(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, batched_tokens: int) -> BlockLayout:
     """The layout on each of ``len(request.devices)`` tensor-parallel ranks."""
     ranks = max(len(request.devices), 1)
-    drafts = facts.mtp_layers if request.built_in_draft else ()
+    drafts = _draft_layers(request, facts)
     attention = [layer for layer in (*facts.layers, *drafts) if layer.kv_elements]
     token_bytes = [layer_token_bytes(layer, request, facts, ranks) for layer in attention]
     widest, state = max(token_bytes, default=0), _state_bytes(request, facts, ranks)
     mode = cache_mode(request, facts, rules)
     block = _block_size(request, facts, mode, token_bytes=widest, state_bytes=state)
-    buckets = _buckets(facts, drafts)
+    buckets = _buckets((*facts.layers, *drafts))
     group = _group_size([count for count in buckets if count])
     full, sliding, states = (-(-count // group) for count in buckets)
     page, one_kind = max(block * widest, state), sliding + states == 0
@@ -76,7 +77,7 @@ def block_layout(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, b
         full_groups=full,
         sliding_groups=sliding,
         state_groups=states,
-        window=facts.window or 0,
+        window=facts.window or (request.draft.window if request.draft else None) or 0,
         in_flight=batched_tokens * (2 if _asynchronous(request, rules) else 1),
         state_mode=mode,
         drafted=request.drafted,
@@ -84,6 +85,13 @@ def block_layout(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, b
         exact=not reasons,
         notes=reasons,
     )
+
+
+def _draft_layers(request: PlanRequest, facts: ModelFacts) -> tuple[Layer, ...]:
+    """The drafter's layers, which draw on the same pool: of the built-in head, or of a separate model."""
+    if request.built_in_draft:
+        return facts.mtp_layers
+    return request.draft.layers if request.draft else ()
 
 
 def layer_token_bytes(layer: Layer, request: PlanRequest, facts: ModelFacts, ranks: int) -> int:
@@ -160,11 +168,10 @@ def _block_size(request: PlanRequest, facts: ModelFacts, mode: str, *, token_byt
     return max(configured, step * -(-tokens // step))
 
 
-def _buckets(facts: ModelFacts, drafts: Sequence[Layer]) -> tuple[int, int, int]:
+def _buckets(layers: Sequence[Layer]) -> tuple[int, int, int]:
     """Layers by cache kind: full (the draft head joins them), sliding, recurrent."""
-    sliding = facts.count("sliding")
-    full = facts.count("full") + facts.count("latent") + len(drafts)
-    return full, sliding, facts.count("recurrent")
+    kinds = Counter(layer.kind for layer in layers)
+    return kinds["full"] + kinds["latent"], kinds["sliding"], kinds["recurrent"]
 
 
 def _group_size(buckets: Sequence[int]) -> int:
@@ -178,10 +185,13 @@ def _doubts(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed:
     kind = request.kv_dtype or "auto"
     plain = kind == "auto" or dtype_bytes(kind) is not None
     mode = cache_mode(request, facts, rules)
+    formula = not plain and packed_bytes(kind, 1, 1, 1) is not None
     method = request.speculation.method if request.speculation else None
+    drafter = method is not None and not request.built_in_draft and method not in {"ngram", "ngram_gpu", "suffix"}
     found = {
-        f"vLLM {rules.version[0]}.{rules.version[1]} is outside 0.22 to 0.33": not rules.known,
-        f"the layout of cache type {kind} is a formula no log has confirmed": not plain and kind not in _PROVEN_PACKED,
+        f"vLLM {rules.name} is outside 0.22 to 0.33": not rules.known,
+        f"the layout of cache type {kind} is a formula no log has confirmed": formula and kind not in _PROVEN_PACKED,
+        f"no formula is known for cache type {kind}: one byte an element is assumed": not plain and not formula,
         "layers with different head sizes share pages in a way that is not modelled": mixed,
         "latent attention's block size depends on the backend": facts.count("latent") > 0,
         "the cache mode all is modelled": mode == "all",
@@ -191,8 +201,8 @@ def _doubts(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed:
         "FlashInfer's GDN prefill may add a checkpoint block per state group": rules.may_checkpoint
         and mode == "align"
         and request.device_kind == "cuda",
-        f"the layers of a {method} drafter are not in the block arithmetic": method is not None
-        and not request.built_in_draft
-        and method not in {"ngram", "ngram_gpu", "suffix"},
+        f"the layers of a {method} drafter are not in the block arithmetic": drafter and request.draft is None,
+        "the draft model's layers are counted like the target's, no log has confirmed it": drafter
+        and request.draft is not None,
     }
     return tuple(reason for reason, holds in found.items() if holds)

@@ -56,6 +56,8 @@ def refusal(figures: PagedKv, rules: VllmRules, *, context: int, pool: int) -> s
     if figures.min_bytes <= pool:
         return None
     per_block = figures.bytes_per_block
+    if pool - rules.null_block_counts * per_block <= 0:
+        return f"no memory is left for the cache: a pool of {pool} bytes, where {figures.min_bytes} are needed"
     needed, held = figures.blocks_per_request * per_block, pool - rules.null_block_counts * per_block
     return (
         f"one request of {context} tokens needs {needed / GIB:.2f} GiB of KV cache, more than the "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 NEWEST = (0, 33)
 OLDEST = (0, 22)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class VllmRules:
 
     version: tuple[int, int]
     known: bool  # inside the range the formulas were checked against
+    name: str = ""  # as it was given
 
     @property
     def null_block_counts(self) -> bool:
@@ -62,11 +64,19 @@ class VllmRules:
 
 
 def vllm_rules(version: str | None) -> VllmRules:
-    """Rules for a version string such as ``0.27.1`` or ``0.28.1rc0``; None = the newest known."""
+    """Rules for a version string such as ``0.27.1`` or ``0.28.1rc0``; None = the newest known.
+
+    A build of the development branch (``0.1.dev20058``) does not say what it is newer than: it gets the newest rules.
+    """
     if version is None:
-        return VllmRules(NEWEST, known=True)
-    match = re.match(r"v?(\d+)\.(\d+)", version)
-    if match is None:
-        return VllmRules(NEWEST, known=False)
+        return VllmRules(NEWEST, known=True, name=f"{NEWEST[0]}.{NEWEST[1]}")
+    match = _VERSION.match(version)
+    if match is None or version.removeprefix("v").startswith("0.1.dev"):
+        return VllmRules(NEWEST, known=False, name=version)
     parsed = (int(match[1]), int(match[2]))
-    return VllmRules(parsed, known=OLDEST <= parsed <= NEWEST)
+    return VllmRules(parsed, known=OLDEST <= parsed <= NEWEST, name=version)
+
+
+def is_vllm_version(text: str) -> bool:
+    """Whether a text begins as a version of vLLM does."""
+    return _VERSION.match(text) is not None

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import GIB
 from gearshift.planner.draft_fit import draft_misfits
+from gearshift.planner.kv_types import vllm_cache_type_since
 from gearshift.planner.ledger import PagedKv
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_blocks import BlockLayout, block_layout
 from gearshift.planner.vllm_pool import refusal
-from gearshift.planner.vllm_rules import VllmRules, vllm_rules
+from gearshift.planner.vllm_rules import OLDEST, VllmRules, vllm_rules
 
 _MEMORY_SHARE = 0.92
 _BIG_CARD, _HUGE_CARD = 70 * GIB, 160 * GIB
@@ -82,7 +83,8 @@ def default_limits(request: PlanRequest) -> Limits:
         sequences, tokens = 1024, 16384 if smallest >= _HUGE_CARD else 8192
     else:
         sequences, tokens = 256, 2048
-    return Limits(request.parallel or sequences, request.max_num_batched_tokens or tokens)
+    batched = request.max_num_batched_tokens or tokens
+    return Limits(request.parallel or min(sequences, batched), batched)
 
 
 def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str, ...]:
@@ -93,6 +95,9 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
         _block_too_large(start),
         _mode_removed(start),
         _heads_do_not_divide(start),
+        _more_sequences_than_tokens(start),
+        _type_too_new(start),
+        _more_than_the_host_has(start, pool),
         _too_little_free(start),
         _no_draft_head(start),
         *draft_misfits(start.request, start.facts),
@@ -153,10 +158,46 @@ def _mode_removed(start: VllmStart) -> str | None:
 
 
 def _heads_do_not_divide(start: VllmStart) -> str | None:
-    ranks, heads = len(start.request.devices), start.facts.heads
-    if ranks <= 1 or not heads or heads % ranks == 0:
+    return undivided(start.facts, len(start.request.devices))
+
+
+def undivided(facts: ModelFacts, ranks: int) -> str | None:
+    """Which of the model's heads so many tensor parallel ranks do not divide evenly; None where all can be."""
+    shared = {layer.kv_heads for layer in facts.layers if layer.kind in {"full", "sliding"}}
+    counts = [
+        (facts.heads, "attention heads", facts.heads % ranks),
+        *((count, "key and value heads", count % ranks if count >= ranks else ranks % count) for count in shared),
+        *(
+            (count, "linear attention heads", count % ranks)
+            for count in (facts.recurrent.heads if facts.hybrid and facts.recurrent else ())
+        ),
+    ]
+    return next(
+        (f"tensor parallel size {ranks} does not divide {count} {what}" for count, what, rest in counts if rest), None
+    )
+
+
+def _more_sequences_than_tokens(start: VllmStart) -> str | None:
+    sequences, tokens = start.limits.sequences, start.limits.batched_tokens
+    if sequences <= tokens:
         return None
-    return f"tensor parallel size {ranks} does not divide {heads} attention heads"
+    return f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({sequences})"
+
+
+def _type_too_new(start: VllmStart) -> str | None:
+    kind = start.request.kv_dtype or "auto"
+    since = vllm_cache_type_since(kind)
+    if since <= max(start.rules.version, OLDEST):
+        return None
+    return f"vLLM {start.rules.name} has no cache type {kind}: it came with {since[0]}.{since[1]}"
+
+
+def _more_than_the_host_has(start: VllmStart, pool: int | None) -> str | None:
+    """On a CPU the engine asks for the pool's memory after loading and refuses what is not there."""
+    total = start.request.devices[0].total_bytes if start.request.devices else None
+    if start.request.device_kind != "cpu" or total is None or pool is None or pool <= total:
+        return None
+    return f"a pool of {pool / GIB:.2f} GiB is more than the {total / GIB:.2f} GiB of host memory: lower kv_bytes"
 
 
 def _too_little_free(start: VllmStart) -> str | None:

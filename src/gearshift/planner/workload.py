@@ -39,6 +39,11 @@ def workload_of(request: PlanRequest, facts: ModelFacts) -> Workload | None:
     )
 
 
+def _read_bytes(request: PlanRequest, facts: ModelFacts, role: TensorRole) -> int:
+    """Tensor bytes as they lie on the card: vLLM casts an unquantized checkpoint to the type it runs in."""
+    return loaded_bytes(request, facts, (role,)) if request.engine == "vllm" else facts.bytes_of((role,))
+
+
 def hardware_of(request: PlanRequest, gpu: Gpu) -> Hardware:
     """The cards that work at once: all of them with tensor parallel, one with layer split."""
     together = request.engine == "vllm" or request.split == "tensor"
@@ -90,7 +95,8 @@ def _state_bytes(request: PlanRequest, facts: ModelFacts) -> int:
 
 def _active_parameters(facts: ModelFacts) -> float:
     """Weights that one token multiplies with; 0 where packed types hide how many there are."""
-    groups = [group for group in facts.tensors if group.role in {"body", "head"}]
+    head: TensorRole = "embedding" if facts.tied_head else "head"
+    groups = [group for group in facts.tensors if group.role in {"body", head}]
     if any(group.type in _PACKED_ELEMENTS for group in groups):
         return 0.0
     total = sum(group.elements for group in groups)
