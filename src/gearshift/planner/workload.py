@@ -39,11 +39,6 @@ def workload_of(request: PlanRequest, facts: ModelFacts) -> Workload | None:
     )
 
 
-def _read_bytes(request: PlanRequest, facts: ModelFacts, role: TensorRole) -> int:
-    """Tensor bytes as they lie on the card: vLLM casts an unquantized checkpoint to the type it runs in."""
-    return loaded_bytes(request, facts, (role,)) if request.engine == "vllm" else facts.bytes_of((role,))
-
-
 def hardware_of(request: PlanRequest, gpu: Gpu) -> Hardware:
     """The cards that work at once: all of them with tensor parallel, one with layer split."""
     together = request.engine == "vllm" or request.split == "tensor"

@@ -9,6 +9,7 @@ from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
 from gearshift.engines.vllm_history import minor_of
+from gearshift.planner.vllm_start import undivided
 
 VLLM: list[Check[Case]] = []
 _check = Registered(VLLM).add
@@ -268,7 +269,7 @@ def _synthetic_acceptance(case: Case) -> Iterator[Sighting]:
 @_check(
     "vllm-heads-by-gpus",
     "error",
-    "a number of GPUs that does not divide the attention heads",
+    "a number of GPUs that does not divide the model's heads, of each kind",
     why="Tensor parallelism gives each GPU the same number of heads; vLLM refuses anything else.",
     fix="name a number of GPUs that divides them",
     link="https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html",
@@ -276,8 +277,9 @@ def _synthetic_acceptance(case: Case) -> Iterator[Sighting]:
 def _heads_by_gpus(case: Case) -> Iterator[Sighting]:
     spread = case.arg("pipeline-parallel-size") or case.arg("data-parallel-size")
     ranks = 1 if spread else max(len(case.gpus), 1)
-    if case.kind == "vllm" and case.model and case.model.heads % ranks:
-        yield Sighting(f"{case.model.heads} attention heads on {ranks} GPUs", "gpus")
+    reason = undivided(case.model, ranks) if case.kind == "vllm" and case.model else None
+    if reason:
+        yield Sighting(reason, "gpus")
 
 
 def _from_hub(case: Case) -> bool:
