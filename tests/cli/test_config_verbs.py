@@ -86,6 +86,58 @@ def test_show_prints_values_with_their_origins(gearshift: Gearshift, good: Path)
     assert {"path": "models.echo.variants.b.max_inflight", "value": 2, "origin": "good.yaml:5"} in values
 
 
+ENGINES = """\
+models:
+  m:
+    variants:
+      newest: {engine: llama.cpp, weights: w.gguf}
+      pinned: {engine: {kind: llama.cpp, path: bin/llama-server}, weights: w.gguf}
+      absent: {engine: {kind: vllm, version: 0.32.0}, weights: w}
+      own: {engine: command, command: [serve-echo]}
+"""
+
+
+def test_show_ends_with_the_engine_that_each_variant_would_get(gearshift: Gearshift, tmp_path: Path) -> None:
+    file, binary = tmp_path / "engines.yaml", tmp_path / "bin/llama-server"
+    file.write_text(ENGINES)
+    binary.parent.mkdir()
+    binary.write_text('#!/bin/sh\ncase "$1" in --version) echo "version: 11434 (0123abcd)" ;; *) exit 1 ;; esac\n')
+    binary.chmod(0o755)
+    path = {"PATH": f"{binary.parent}:/usr/bin:/bin"}
+    shown = gearshift("config", "show", str(file), env=path).stdout
+    assert shown[shown.index("# the engine") :].replace(str(tmp_path), "TMP") == snapshot("""\
+# the engine of each variant, as this box would choose it now:
+#   m:newest  llama.cpp 11434, your own: TMP/bin/llama-server
+#   m:pinned  llama.cpp 11434, your own: TMP/bin/llama-server
+#   m:absent  none: vllm 0.32.0 is not installed (gearshift engine install vllm==0.32.0, or give the engine's path)
+#   m:own     its own command
+""")
+    values = json.loads(gearshift("config", "show", str(file), "--json", env=path).stdout)
+    found = [value for value in values if value["path"].endswith(".engine.found")]
+    assert json.loads(json.dumps(found).replace(str(tmp_path), "TMP")) == snapshot(
+        [
+            {
+                "path": "models.m.variants.newest.engine.found",
+                "value": {"engine": "llama.cpp", "version": "11434", "managed": False, "path": "TMP/bin/llama-server"},
+                "origin": "this box",
+            },
+            {
+                "path": "models.m.variants.pinned.engine.found",
+                "value": {"engine": "llama.cpp", "version": "11434", "managed": False, "path": "TMP/bin/llama-server"},
+                "origin": "this box",
+            },
+            {"path": "models.m.variants.absent.engine.found", "value": None, "origin": "this box"},
+            {
+                "path": "models.m.variants.own.engine.found",
+                "value": {"engine": "command", "version": None, "managed": False, "path": None},
+                "origin": "this box",
+            },
+        ]
+    )
+    file.write_text(shown)
+    assert gearshift("config", "check", str(file), env=path).exit_code == 0
+
+
 def test_the_schema_is_json_that_describes_the_top_level_keys(gearshift: Gearshift) -> None:
     schema = json.loads(gearshift("config", "schema").stdout)
     assert {"listen", "api_keys", "models"} <= set(schema["properties"])

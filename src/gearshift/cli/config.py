@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import click
 
 from gearshift.advice.check import check_config
 from gearshift.advice.importers import import_ini_presets, import_llama_swap
+from gearshift.cli.config_engines import engine_comments, engine_values, find_engines
 from gearshift.cli.exits import Exit
 from gearshift.cli.session import Session, pass_session
 from gearshift.config import LoadedConfig, find_config, json_schema, load_config, show
@@ -87,13 +88,23 @@ def _problems(session: Session, file: Path, *, strict: bool) -> tuple[Sequence[P
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list of values with path and origin.")
 @pass_session
 def show_(session: Session, file: Path | None, *, as_json: bool) -> None:
-    """Print the resolved configuration and where each value came from."""
+    """Print the resolved configuration and where each value came from.
+
+    It ends with the engine that would be chosen for each variant on this box now, or why there is none.
+    """
     loaded = load_config(_meant(session, file), session.env)
-    session.output.emit(_values(loaded), as_json=as_json, human=lambda: show(loaded).rstrip("\n"))
+    variants = loaded.settings.variants()
+    found = find_engines(variants, Toolchain(session.paths, session.env).find)
+    session.output.emit(
+        [*_values(loaded), *engine_values(variants, found)],
+        as_json=as_json,
+        human=lambda: "\n".join([show(loaded).rstrip("\n"), *engine_comments(found)]),
+    )
 
 
-def _values(loaded: LoadedConfig) -> list[dict[str, Any]]:
-    return [{"path": path, "value": origin.value, "origin": str(origin)} for path, origin in loaded.origins.items()]
+def _values(loaded: LoadedConfig) -> Iterator[dict[str, Any]]:
+    for path, origin in loaded.origins.items():
+        yield {"path": path, "value": origin.value, "origin": str(origin)}
 
 
 @command.command("schema")
