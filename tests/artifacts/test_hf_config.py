@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gearshift.artifacts.facts import Layer, ModelFacts
@@ -129,6 +129,7 @@ KEYS = st.sampled_from([
 VALUES = st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats() | st.text(max_size=3) | st.lists(st.text())
 
 
+@example({"num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 1, "mtp_num_hidden_layers": -1e300})
 @given(st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES)))
 def test_any_config_is_read_or_refused(document: dict[str, Any]) -> None:
     with suppress(GearshiftError):

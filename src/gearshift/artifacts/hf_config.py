@@ -89,7 +89,7 @@ def layers_of(config: HfConfig) -> tuple[Layer, ...]:
 def draft_layers_of(config: HfConfig) -> tuple[Layer, ...]:
     """The built-in multi-token-prediction layers: full attention of the target's shape."""
     count = config.number("mtp_num_hidden_layers", "num_nextn_predict_layers")
-    return (_full_layer(config),) * min(count, _MOST_LAYERS)
+    return (_full_layer(config),) * max(0, min(count, _MOST_LAYERS))
 
 
 def recurrent_of(config: HfConfig) -> Recurrent | None:
