@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from gearshift.artifacts.damage import fail, fail_to_read
 from gearshift.artifacts.drafter_facts import misshapen, target_width
 from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole
 from gearshift.artifacts.hf_config import HfConfig, draft_layers_of, experts_of, layers_of, recurrent_of
+from gearshift.artifacts.json_file import read_json
 from gearshift.artifacts.safetensors import SafeTensor, read_index, read_safetensors
 from gearshift.artifacts.source import open_source
 
@@ -28,7 +26,7 @@ _HEADS = ("lm_head.", "embed_out.")
 
 def read_hf_model(folder: Path) -> ModelFacts:
     """Facts of a model folder. A folder without weights still plans its cache. Raises GearshiftError."""
-    config = HfConfig(_read_json(folder / "config.json"), str(folder / "config.json"))
+    config = HfConfig(read_json(folder / "config.json"), str(folder / "config.json"))
     names = _weight_files(folder)
     present = [folder / name for name in names if (folder / name).exists()]
     tensors = tuple(tensor for path in present for tensor in _read_file(path))
@@ -43,7 +41,7 @@ def read_hf_model(folder: Path) -> ModelFacts:
 
 def read_config(path: Path) -> ModelFacts:
     """Facts of a lone config file: everything but the weights. Raises GearshiftError."""
-    return hf_facts(HfConfig(_read_json(path), str(path)), ())
+    return hf_facts(HfConfig(read_json(path), str(path)), ())
 
 
 def hf_facts(
@@ -84,18 +82,6 @@ def hf_facts(
         if recurrent_of(config) is None
         else (),
     )
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        fail_to_read(path, error)
-    except (ValueError, RecursionError) as error:
-        fail(path, f"is no JSON: {error}", cause=error)
-    if not isinstance(document, dict):
-        fail(path, "is no JSON object")
-    return document
 
 
 def _read_file(path: Path) -> tuple[SafeTensor, ...]:

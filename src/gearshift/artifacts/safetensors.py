@@ -6,7 +6,6 @@ tensor to dtype, shape and data offsets.
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gearshift.artifacts.damage import fail, fail_to_read
+from gearshift.artifacts.damage import fail
+from gearshift.artifacts.json_file import json_object, read_json
 from gearshift.artifacts.source import Source
 
 _LENGTH = struct.Struct("<Q")
@@ -41,7 +41,7 @@ def read_safetensors(source: Source) -> tuple[SafeTensor, ...]:
     length = _LENGTH.unpack(prefix)[0]
     if length > min(_LONGEST_HEADER, source.size - _LENGTH.size):
         fail(source.name, f"byte 0: a header of {length} bytes does not fit a file of {source.size}")
-    header = _json_object(source.read(_LENGTH.size, length), source.name)
+    header = json_object(source.read(_LENGTH.size, length), source.name, "byte 8: the header is")
     tensors = tuple(_tensor(source.name, name, entry) for name, entry in header.items() if name != "__metadata__")
     _check_complete(source, header, _LENGTH.size + length)
     return tensors
@@ -49,26 +49,10 @@ def read_safetensors(source: Source) -> tuple[SafeTensor, ...]:
 
 def read_index(path: Path) -> Mapping[str, str]:
     """``weight_map`` of a ``*.safetensors.index.json``: tensor name to file name."""
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        fail_to_read(path, error)
-    except (ValueError, RecursionError) as error:
-        fail(path, f"is no JSON: {error}", cause=error)
-    entries = document.get("weight_map") if isinstance(document, dict) else None
+    entries = read_json(path).get("weight_map")
     if not isinstance(entries, dict) or not all(isinstance(file, str) for file in entries.values()):
         fail(path, "has no weight_map from tensor names to file names")
     return {str(name): file for name, file in entries.items()}
-
-
-def _json_object(raw: bytes, name: str) -> dict[str, Any]:
-    try:
-        header = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        fail(name, f"byte 8: the header is no JSON: {error}", cause=error)
-    if not isinstance(header, dict):
-        fail(name, "byte 8: the header is no JSON object")
-    return header
 
 
 def _tensor(file: str, name: str, entry: object) -> SafeTensor:

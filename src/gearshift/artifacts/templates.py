@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from gearshift.artifacts.damage import fail, fail_to_read
 from gearshift.artifacts.gguf import read_gguf
+from gearshift.artifacts.json_file import read_json
 from gearshift.artifacts.source import open_source
 
 TEMPLATE_FILE = "chat_template.jinja"
@@ -99,14 +99,3 @@ _PLACES: tuple[tuple[str, Callable[[Path], Template | None]], ...] = (
     (_OLD_FILE, _of_json),
     ("tokenizer_config.json", _of_json),
 )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises GearshiftError."""
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        fail_to_read(path, error)
-    except (ValueError, RecursionError) as error:
-        fail(path, f"is no JSON: {error}", cause=error)
-    return document if isinstance(document, dict) else fail(path, "is no JSON object")

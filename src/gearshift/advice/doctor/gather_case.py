@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from gearshift.advice.doctor.case import Box, Case, Pins
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.artifacts.hub_cache import cached_snapshot
+from gearshift.artifacts.json_file import read_json
 from gearshift.artifacts.model import read_model
-from gearshift.artifacts.templates import Template, model_template, read_json, read_template
+from gearshift.artifacts.templates import Template, model_template, read_template
 from gearshift.artifacts.templates_apart import try_template_apart
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
