@@ -110,6 +110,24 @@ hint: why: gearshift ps, gearshift logs qwen
 """)
 
 
+@pytest.mark.parametrize("line", ["data: <html>", "data: 3"])
+def test_an_event_that_is_no_object_is_a_failure_and_no_traceback(
+    chat: FakeChat, gearshift: Gearshift, line: str
+) -> None:
+    chat.lines = [line]
+    result = gearshift("run", "qwen", "hi")
+    assert result.exit_code == 1
+    assert result.stderr == f"error: the stream has an event that is no JSON object: {line[6:]!r}\n"
+
+
+def test_an_answer_of_something_else_than_a_gearshift_is_told_as_that(chat: FakeChat, gearshift: Gearshift) -> None:
+    chat.lines = ["<!doctype html>"]
+    with serving_in_thread(chat) as listener:
+        result = gearshift("--url", f"http://127.0.0.1:{listener.getsockname()[1]}", "ps")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == "error: the answer is not a Gearshift's: '<!doctype html>'"
+
+
 def test_an_error_event_in_the_stream_is_shown(chat: FakeChat, gearshift: Gearshift) -> None:
     error = {"error": {"message": "the engine died", "type": "server_error", "code": "engine_died", "param": None}}
     chat.lines = [chunk(content="Hel"), "data: " + json.dumps(error)]

@@ -88,7 +88,17 @@ def _take(answer: Answer, line: str, to: Listener) -> None:
         if data == "[DONE]":
             answer.whole = True
         else:
-            _chunk(answer, json.loads(data), to)
+            _chunk(answer, _document(data), to)
+
+
+def _document(data: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(data)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise GearshiftError(f"the stream has an event that is no JSON object: {data[:80]!r}")
+    return document
 
 
 def _comment(answer: Answer, text: str, to: Listener) -> None:

@@ -231,7 +231,12 @@ def _silent(target: Target, *, gone: bool) -> NoServerError:
 
 def _decoded(response: http.client.HTTPResponse) -> Any:
     raw = response.read()
-    return json.loads(raw) if raw else None
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError as error:
+        text = raw.decode(errors="replace").strip()[:80]
+        hint = "check the URL (--url, GEARSHIFT_URL): something else answers there"
+        raise AdminError(response.status, "unknown", f"the answer is not a Gearshift's: {text!r}", hint=hint) from error
 
 
 def refusal(response: http.client.HTTPResponse, *, key: str) -> AdminError:
