@@ -72,7 +72,7 @@ class Residency:
             return None
         if slot is None or slot.stuck or not slot.holding:
             return None
-        pids, started = resident.child.pids, self._variants[variant]
+        pids, started = resident.child.known_pids, self._variants[variant]
         return Running(
             variant=variant,
             engine=self.dependencies.preparation.build(started),

@@ -42,7 +42,7 @@ class SwapRecord:
     variant: str
     stopped: tuple[str, ...]
     drain_s: float
-    stop_s: float  # the engines' own exits, or their falling asleep
+    stop_s: float  # the engines' own exits
     memory_s: float  # until the memory was back
     load_s: float  # spawn to health; 0 where it was woken
     probe_s: float
