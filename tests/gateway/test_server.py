@@ -7,17 +7,20 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Self
 
 import aiohttp
 import pytest
 import uvicorn
+from uvicorn.server import ServerState
 
 from fakes.broker import FakeBroker, upstream_at
 from fakes.front import Engine, Front, ListSink, chat_variant
 from fakes.serving import bound, until
 from gearshift.domain.settings import Settings
+from gearshift.edge.asgi import Receive, Scope, Send
 from gearshift.gateway import create_gateway, server
-from gearshift.gateway.server import HEAD_BYTES, uvicorn_config
+from gearshift.gateway.server import HEAD_BYTES, GuardedProtocol, uvicorn_config
 
 pytestmark = pytest.mark.anyio
 
@@ -215,6 +218,37 @@ async def test_expect_100_is_answered_before_the_body(door: Front) -> None:
         assert await raw.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         raw.writer.write(BODY)
         assert (await raw.reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+
+
+class Starved(bytearray):
+    """A buffer that cannot grow, as under a hard limit of memory."""
+
+    def __iadd__(self, more: object) -> Self:
+        raise MemoryError
+
+
+async def test_want_of_memory_while_a_body_comes_in_is_no_fault_of_the_request() -> None:
+    started = asyncio.Event()
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        receive.__self__.body = Starved()  # type: ignore[attr-defined] # uvicorn's request, where the body is kept
+        started.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    config = uvicorn_config(app, Settings())
+    config.load()
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: GuardedProtocol(config, ServerState(), {}), sock=bound(None))
+    async with listening:
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname()[:2])
+        writer.write(POST + b"Content-Length: 10\r\n\r\n")
+        await started.wait()
+        writer.write(b"0123456789")
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'"code":"out_of_memory"' in answer
 
 
 async def test_an_oversized_body_is_refused_by_its_length_alone(door: Front) -> None:

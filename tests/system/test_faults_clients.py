@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import resource
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +26,23 @@ async def test_a_client_gone_while_streaming_reaches_the_engine_at_once(gearshif
         while (await server.seen("m:a"))["cancelled"] != 1:
             await asyncio.sleep(0.02)
     assert (await server.row("m:a"))["in_flight"] == 0
+
+
+def _pages(pid: int) -> int:
+    """The size of a process's address space."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+
+
+async def test_a_body_beyond_the_servers_own_memory_limit_is_a_503_and_others_are_served(gearshift: Start) -> None:
+    server = await gearshift({"a": fake()})
+    await server.chat("m:a")  # the engine is up: it is not to be bound by the limit
+    pages = _pages(server.pid)
+    unbound = resource.prlimit(server.pid, resource.RLIMIT_AS)
+    resource.prlimit(server.pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + 64 * 1024**2, unbound[1]))
+    answer = await server.call("POST", "/v1/chat/completions", data=io.BytesIO(b'{"x":"' + bytes(200 * 1024**2)))
+    assert (answer.status, answer.json["error"]["code"]) == (503, "out_of_memory")
+    assert "body_limit" in answer.json["error"]["message"]
+    assert (await server.chat("m:a")).whole
 
 
 async def test_a_client_gone_while_queued_leaves_the_queue(gearshift: Start) -> None:

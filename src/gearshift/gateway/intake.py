@@ -35,6 +35,16 @@ def too_large(limit: int, what: str) -> NoReturn:
     )
 
 
+def out_of_memory() -> RefusedError:
+    """The 503 of a request for which this process could get no memory: no fault of its form."""
+    return RefusedError(
+        503,
+        "out_of_memory",
+        "the server has no memory left for this request",
+        hint="send less at once or later; whoever runs the server may raise its memory limit or lower body_limit",
+    )
+
+
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     """The whole body. Raises RefusedError (413, 415) or ClientGoneError."""
     check_encoding(headers)

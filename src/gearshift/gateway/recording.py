@@ -7,13 +7,18 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final
 
+import structlog
+
 from gearshift.domain.errors import GearshiftError, InterruptedLeaseError, LoadFailedError
 from gearshift.domain.records import Outcome
 from gearshift.edge.asgi import ClientGoneError
 from gearshift.edge.errors import classify
 from gearshift.gateway.exchange import Services
+from gearshift.gateway.intake import out_of_memory
 from gearshift.gateway.meter import Figures
 from gearshift.gateway.stamps import Stamps
+
+log = structlog.get_logger(__name__)
 
 _HTTP_ERROR: Final = 400
 
@@ -23,7 +28,8 @@ def recorded(services: Services, stamps: Stamps, figures: Figures, status: Calla
     """``with``: one request from its admission on; how it ended goes to the tally and the sink, what it raised goes on.
 
     ``status`` says what the client was sent so far, 0 while nothing was; a failure before that is recorded with the
-    status that it will be answered with. Who is turned away at the gate never comes here: strangers fill no store.
+    status that it will be answered with. Want of memory becomes a refusal. Who is turned away at the gate never comes
+    here: strangers fill no store.
     """
     told = 0
     try:
@@ -35,6 +41,11 @@ def recorded(services: Services, stamps: Stamps, figures: Figures, status: Calla
     except GearshiftError as error:
         stamps.outcome, (told, _, _) = _outcome(error), classify(error)
         raise
+    except MemoryError as error:
+        refusal = out_of_memory()
+        stamps.outcome, told = "refused", refusal.status
+        log.warning("no memory left for a request", path=stamps.path)
+        raise refusal from error
     except Exception:
         told = HTTPStatus.INTERNAL_SERVER_ERROR.value
         raise

@@ -8,6 +8,7 @@ and adds trailers to the headers of a request that is already being served; `Gua
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from gearshift.domain.settings import Settings
 from gearshift.edge.asgi import App
 from gearshift.edge.errors import RefusedError, body_for
 from gearshift.gateway.heap import keep_freed_memory
+from gearshift.gateway.intake import out_of_memory
 
 HEAD_S: Final = 10.0  # from connecting, or from the first byte of a later request, to the end of its headers
 BODY_IDLE_S: Final = 30.0  # between two pieces of a body that somebody waits for
@@ -82,7 +84,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """A refused request: an answer of ours when none was begun, else just the cut."""
-        self._refuse(RefusedError(400, "invalid_http", msg))
+        error = sys.exception()  # a parser's; where one of our own callbacks failed, that is its context
+        starved = error is not None and isinstance(error.__context__, MemoryError)
+        self._refuse(out_of_memory() if starved else RefusedError(400, "invalid_http", msg))
 
     def _check_overhead(self) -> None:
         if self._overhead > HEAD_BYTES:
