@@ -10,6 +10,7 @@ from typing import Any
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed
 from gearshift.artifacts.facts import ModelFacts
+from gearshift.config import presence
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import Variant
 from gearshift.planner.calibration import Calibration
@@ -102,7 +103,7 @@ def projector_bytes(variant: Variant) -> int:
     """Bytes of llama.cpp's mmproj file; 0 where none is named or it is not here."""
     named = variant.args.get("mmproj") or variant.args.get("mm")
     path = Path(named) if isinstance(named, str) else None
-    return path.stat().st_size if path and path.is_file() else 0
+    return path.stat().st_size if path and presence(path) == "there" and path.is_file() else 0
 
 
 def _explained(planned: Plan, variant: Variant, *, found: bool) -> Plan:

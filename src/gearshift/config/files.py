@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gearshift.config.presence import presence
+
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w.-]+)?")
 _FILE_ENDINGS = (".gguf", ".safetensors", ".bin", ".json", ".jinja")
 
@@ -38,16 +40,4 @@ class Base:
         """`org/name` (llama.cpp: `org/name:quant`) that is neither a path nor in a folder beside the file."""
         if not _HUB_ID.fullmatch(text) or text.endswith(_FILE_ENDINGS):
             return False
-        return not _exists(self.path(text)) and not _exists(self.path(text.partition("/")[0]))
-
-
-def exists(text: str) -> bool:
-    """Whether there is a file or folder; a path that no file system takes does not exist."""
-    return _exists(Path(text))
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
+        return all(presence(self.path(name)) == "absent" for name in (text.partition("/")[0], text))

@@ -6,9 +6,11 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from gearshift.config.files import Base, exists
+from gearshift.config.files import Base
 from gearshift.config.keypath import KeyPath
+from gearshift.config.presence import PATIENCE_S, presence
 from gearshift.config.schema import VariantSection
 from gearshift.config.substitution import PORT
 from gearshift.domain.errors import ProblemSeverity
@@ -58,13 +60,22 @@ def _weights(section: VariantSection, base: Base) -> Iterator[Finding]:
         return
     if section.weights is None:
         yield Finding(("weights",), "weights is missing", "a GGUF file, a model folder or a Hugging Face id")
-    elif not base.is_hub_id(section.weights) and not exists(path := base.weights(section.weights)):
-        yield Finding(("weights",), f"there is no {path}", severity="warning")
+    elif not base.is_hub_id(section.weights):
+        yield from _looked_for(("weights",), Path(base.weights(section.weights)))
     draft = section.speculation.draft if section.speculation else None
-    if draft and not base.is_hub_id(draft) and not exists(base.weights(draft)):
-        yield Finding(("speculation", "draft"), f"there is no {base.weights(draft)}", severity="warning")
-    if section.template and not exists(str(base.path(section.template))):
-        yield Finding(("template",), f"there is no {base.path(section.template)}", severity="warning")
+    if draft and not base.is_hub_id(draft):
+        yield from _looked_for(("speculation", "draft"), Path(base.weights(draft)))
+    if section.template:
+        yield from _looked_for(("template",), base.path(section.template))
+
+
+def _looked_for(field: KeyPath, path: Path) -> Iterator[Finding]:
+    state = presence(path)
+    if state == "absent":
+        yield Finding(field, f"there is no {path}", severity="warning")
+    elif state == "silent":
+        hint = "its disk or network mount may be dead; mount it anew, then gearshift reload"
+        yield Finding(field, f"{path} gives no answer within {PATIENCE_S:g} s", hint, severity="warning")
 
 
 def _engine_pin(section: VariantSection, _: Base) -> Iterator[Finding]:

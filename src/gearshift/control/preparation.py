@@ -13,6 +13,7 @@ from pathlib import Path
 from gearshift import engines
 from gearshift.advice.plan_variants import projector_bytes
 from gearshift.artifacts.facts import ModelFacts
+from gearshift.config import Presence, presence
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
@@ -38,6 +39,7 @@ class Lookups:
     find_engine: Callable[[EngineRef], EngineInstall]  # raises GearshiftError when it is not installed
     read_model: Callable[[Path], ModelFacts]  # raises GearshiftError on a file that is no model
     calibration: Callable[[str], Calibration | None]  # of an earlier start, by launch digest
+    presence: Callable[[Path], Presence] = presence  # of weights; never waits for a dead mount
 
 
 class Preparation:
@@ -134,7 +136,7 @@ class Preparation:
 
     def _model(self, weights: str | None) -> ModelFacts | None:
         """Facts of weights, or None where there is no file to read: their size is then unknown, not zero."""
-        if weights is None or not (path := Path(weights)).exists():
+        if weights is None or self._lookups.presence(path := Path(weights)) != "there":
             return None
         stat = path.stat()
         key = (str(path), stat.st_mtime, stat.st_size)
