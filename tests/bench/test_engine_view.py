@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gearshift.bench.accounts import server_first
 from gearshift.bench.counters import Counters, Difference
 from gearshift.bench.engine_view import engine_view
 from gearshift.bench.sample import EngineTimings, Sample, Usage
 from gearshift.bench.trial import Trial
-from gearshift.bench.validity import server_first
 from gearshift.bench.watch import WatchReport
 
 WATCH = WatchReport(1.0, 0.0, 0.1, None, 2)

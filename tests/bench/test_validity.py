@@ -99,6 +99,41 @@ def test_tokens_that_do_not_reconcile_are_flagged() -> None:
     assert "tokens_do_not_reconcile" in names(judge(PLAN, [trial(counted=counted), trial(counted=counted)]))
 
 
+def test_a_usage_below_the_chunks_that_came_is_no_count() -> None:
+    stated = replace(sample(tokens=11), usage=Usage(104, 5))
+    (flag,) = (flag for flag in judge(PLAN, [trial(stated, stated)]) if flag.name == "tokens_do_not_reconcile")
+    assert flag.detail == "usage 10, but 22 chunks came, each with a token or more"
+    assert flag.invalidates
+
+
+def test_a_counter_with_six_digits_is_not_held_to_more() -> None:
+    rounded = Difference(Counters(generated_tokens=0, evaluated_tokens=0, cached_tokens=0), resolution=1000)
+    assert names(judge(PLAN, [trial(counted=rounded), trial(counted=rounded)])) == []
+
+
+@pytest.mark.parametrize(
+    "counters",
+    [
+        Counters(generated_tokens=11, requests=1, prompt_tokens=104),
+        Counters(generated_tokens=11, evaluated_tokens=100, cached_tokens=4),
+    ],
+)
+def test_counters_that_began_anew_and_grew_past_where_they_were_are_a_restart(counters: Counters) -> None:
+    (flag,) = judge(PLAN, [trial(counted=Difference(counters))] * 2)
+    assert flag.name == "server_restarted"
+    assert flag.detail.endswith("its counters began anew, or another server answers")
+
+
+@pytest.mark.parametrize("counted", [30, 31])  # whether it counts the request that failed
+def test_what_a_server_counts_of_our_failed_requests_is_not_foreign(counted: int) -> None:
+    failed = Sample(0.0, 0.1, 200, error="the stream ended without its end mark", chunk_s=(0.1,))
+    difference = Difference(Counters(generated_tokens=335, requests=counted, prompt_tokens=31 * 104))
+    flags = judge(PLAN, [trial(*[sample()] * 30, failed, counted=difference)] * 2)
+    assert names(flags) == ["some_requests_failed"]
+    one_more = replace(difference, counters=replace(difference.counters, requests=32))
+    assert "foreign_requests" in names(judge(PLAN, [trial(*[sample()] * 30, failed, counted=one_more)] * 2))
+
+
 def test_a_client_that_saw_a_token_before_the_server_sent_it_is_flagged() -> None:
     counted = Difference(Counters(generated_tokens=22, requests=2, ttft_sum_s=0.4, ttft_count=2))
     assert names(judge(PLAN, [trial(counted=counted), trial(counted=counted)])) == ["ttft_below_server"]

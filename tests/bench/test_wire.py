@@ -96,6 +96,30 @@ def test_a_stream_without_its_end_mark_is_not_whole() -> None:
     assert finished(fold).error == "the stream ended without its end mark"  # the first error stays
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        b"data: [DONE]\n",  # no blank line behind the last event
+        b"data: [DONE]",
+        b'data: {"choices": [{"finish_reason": "stop"}]}\n\n',  # no [DONE]
+        b'data: {"choices": [{"finish_reason": "stop"}]}',
+    ],
+)
+def test_a_clean_end_in_other_words_is_whole(last: bytes) -> None:
+    fold = StreamFold()
+    fold.feed(0.1, b'data: {"choices": [{"text": "x"}]}\n\n')
+    fold.feed(0.2, last)
+    fold.end()
+    assert finished(fold).error is None
+
+
+def test_a_clean_end_without_any_word_of_it_is_not_whole() -> None:
+    fold = StreamFold()
+    fold.feed(0.1, b'data: {"choices": [{"text": "x"}]}\n\n')
+    fold.end()
+    assert finished(fold).error == "the stream ended without its end mark"
+
+
 def test_an_error_event_in_the_stream_outlives_a_clean_end() -> None:
     fold = StreamFold()
     fold.feed(0.1, b'data: {"error": {"message": "engine died"}}\n\ndata: [DONE]\n\n')

@@ -26,9 +26,10 @@ KINDS: list[Kind] = ["code", "prose", "json", "reasoning"]
 class LocalServer:
     """Answers /tokenize and /detokenize by a toy vocabulary; counts what it was asked."""
 
-    def __init__(self, *, knows: bool = True) -> None:
+    def __init__(self, *, knows: bool = True, decodes: bool = True) -> None:
         self.vocabulary = Vocabulary()
         self.knows = knows
+        self.decodes = decodes
         self.asked = 0
 
     async def post_json(self, path: str, body: Mapping[str, object]) -> Any | None:
@@ -37,6 +38,8 @@ class LocalServer:
             return None
         if path == "/tokenize":
             return {"tokens": self.vocabulary.encode(str(body["content"]))}
+        if not self.decodes:
+            return None
         tokens = body["tokens"]
         assert isinstance(tokens, list)
         return {"content": self.vocabulary.decode(tokens)}
@@ -51,6 +54,15 @@ async def test_a_prompt_has_exactly_the_tokens_asked_for(kind: Kind) -> None:
         prompt = await maker.make(333, window=window)
         assert prompt.exact
         assert len(server.vocabulary.encode(prompt.text)) == prompt.tokens == 333
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tokens", [40, 333, 5000])
+async def test_a_server_that_only_counts_gets_prompts_of_that_length_all_the_same(tokens: int) -> None:
+    server = LocalServer(decodes=False)
+    needle = Needle("harbour", "1234567", 0.5) if tokens == 333 else None
+    prompt = await PromptMaker(ServerTokenizer(server, "m")).make(tokens, needle=needle)
+    assert len(server.vocabulary.encode(prompt.text)) == prompt.tokens == pytest.approx(tokens, abs=2)
 
 
 @pytest.mark.anyio

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from gearshift.bench.accounts import token_counts
 from gearshift.bench.counters import Acceptance
 from gearshift.bench.engine_view import engine_view
 from gearshift.bench.plan import CellPlan
@@ -12,7 +13,7 @@ from gearshift.bench.sample import Sample
 from gearshift.bench.soundness import checks
 from gearshift.bench.tail import tail
 from gearshift.bench.trial import Trial
-from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, prompt_tokens, token_counts
+from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, prompt_tokens
 from gearshift.stats.estimate import Estimate, estimate, estimate_trials
 
 
@@ -84,7 +85,7 @@ class CellResult:
 
     @property
     def tokens_per_step(self) -> float | None:
-        """Generated tokens over a stream's decode steps, drafted or not; None where the server has no counters.
+        """Generated tokens over a stream's decode steps, drafted or not; None where the server does not count them.
 
         Each step gives its own token and the accepted ones, so steps = generated - accepted. An answer's last step may
         accept more than the answer takes, which would put it above the mean length of drafted steps: no more than that.
@@ -92,10 +93,20 @@ class CellResult:
         counted = [trial.counted.counters for trial in self.trials if trial.counted is not None]
         generated = sum(counters.generated_tokens or 0 for counters in counted)
         accepted = sum(counters.accepted_tokens or 0 for counters in counted)
+        if not counted:
+            generated, accepted = self._by_timings()
         if generated <= accepted:
             return None
         found = generated / (generated - accepted)
         return min(found, self.acceptance.mean_length) if self.acceptance else found
+
+    def _by_timings(self) -> tuple[int, int]:
+        """Generated and accepted tokens as llama-server states them with each answer; none where one lacks them."""
+        timings = [sample.timings for trial in self.trials for sample in trial.good]
+        known = [found for found in timings if found is not None]
+        if len(known) < len(timings):
+            return 0, 0
+        return sum(found.tokens for found in known), sum(found.accepted_tokens or 0 for found in known)
 
     @property
     def preemptions(self) -> float | None:

@@ -171,6 +171,7 @@ async def _read(response: aiohttp.ClientResponse, fold: StreamFold, sent: float)
         return
     async for piece in response.content.iter_any():
         fold.feed(time.perf_counter() - sent, piece)
+    fold.end()
 
 
 def _json(text: str | None) -> Any | None:

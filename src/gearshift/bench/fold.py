@@ -26,15 +26,26 @@ class StreamFold:
         self._text: list[str] = []
         self._thought: list[str] = []
         self._kept = 0  # characters
+        self._last_s: float | None = None  # when the last piece came
         self._ended = False  # [DONE], or the dialect's own last event
 
     def feed(self, stamp_s: float, piece: bytes) -> None:
         """Take bytes that arrived ``stamp_s`` after the request was sent."""
+        self._last_s = stamp_s
         for payload in self._splitter.feed(piece):
             if payload == b"[DONE]":
                 self._ended = True
             else:
                 self._add(stamp_s, read_event(payload))
+
+    def end(self) -> None:
+        """The stream came to a clean end; where a finish reason was told the answer is whole without ``[DONE]``."""
+        for payload in self._splitter.end():
+            if payload == b"[DONE]":
+                self._ended = True
+            elif self._last_s is not None:
+                self._add(self._last_s, read_event(payload))
+        self._ended = self._ended or self._finish is not None
 
     def fail(self, error: str) -> None:
         """The stream broke; the first error stays."""

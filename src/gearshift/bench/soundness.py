@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from gearshift.bench.accounts import isolation, reconciliation, server_first
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample
 from gearshift.bench.trial import Trial
-from gearshift.bench.validity import isolation, reconciliation, server_first
 from gearshift.stats import invariants
 from gearshift.stats.invariants import Check
 
@@ -48,7 +48,7 @@ def _rates(trials: Sequence[Trial]) -> tuple[float | None, float | None, float |
     latencies = [sample.e2e_s for trial in trials for sample in trial.good if sample.e2e_s is not None]
     tokens = [trial.output_tokens / trial.wall_s for trial in trials if trial.output_tokens and trial.wall_s]
     return (
-        sum(len(trial.samples) for trial in trials) / wall_s if wall_s else None,
+        sum(len(trial.good) for trial in trials) / wall_s if wall_s else None,
         fmean(latencies) if latencies else None,
         max(tokens, default=None),
     )

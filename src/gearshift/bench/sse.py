@@ -27,3 +27,7 @@ class EventSplitter:
                 done.append(b"\n".join(self._data))
                 self._data.clear()
         return done
+
+    def end(self) -> list[bytes]:
+        """The event that the stream's end left without its blank line: some servers leave it out behind the last."""
+        return self.feed(b"\n\n")

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gearshift.bench import causes
-from gearshift.bench.engine_view import engine_view
+from gearshift.bench.accounts import isolation, reconciliation, server_first, uncounted
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.trial import Trial
-from gearshift.stats import first_is_odd, invariants, median, outliers, trend
-from gearshift.stats.invariants import Check
+from gearshift.stats import first_is_odd, median, outliers, trend
 
 _FAILED_SHARE = 0.05
 _COLD_SHARE = 0.02  # prompt tokens from cache that a cold cell may have beyond the chat template
@@ -27,6 +26,7 @@ INVALIDATING = frozenset({
     "cache_was_warm",
     "cache_was_cold",
     "client_overloaded",
+    "tokens_do_not_reconcile",
 })  # fmt: skip
 
 
@@ -88,6 +88,9 @@ def _server(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
     if any(trial.counted is not None and trial.counted.reset for trial in trials):
         yield Flag("server_restarted", "the server's counters fell during the cell")
         return
+    if lost := uncounted(trials):
+        yield Flag("server_restarted", f"{lost}: its counters began anew, or another server answers")
+        return
     for check in (isolation(trials), reconciliation(trials), server_first(trials)):
         if check.ok is False:
             yield Flag(_FLAG_OF_CHECK[check.name], check.detail)
@@ -104,52 +107,6 @@ _FLAG_OF_CHECK = {
     "tokens_reconcile": "tokens_do_not_reconcile",
     "client_ttft_ge_server": "ttft_below_server",
 }
-
-
-def isolation(trials: Sequence[Trial]) -> Check:
-    """The server finished our requests and no others; by generated tokens where it does not count requests."""
-    counted = [trial.counted for trial in trials if trial.counted is not None]
-    if len(counted) < len(trials) or not counted:
-        return invariants.requests_are_ours(None, None)
-    if all(found.counters.requests is not None for found in counted):
-        server = sum(found.counters.requests or 0 for found in counted)
-        return invariants.requests_are_ours(server, sum(len(trial.good) for trial in trials))
-    if not all(_all_counted(trial) for trial in trials):
-        return invariants.requests_are_ours(None, None)
-    generated = sum(found.counters.generated_tokens or 0 for found in counted)
-    ours = sum(trial.output_tokens or 0 for trial in trials)
-    slack = sum(found.resolution for found in counted)
-    alien = generated - ours - slack > max(2.0, 0.005 * ours)
-    return Check("requests_are_ours", not alien, f"server generated {generated:g} tokens, ours {ours}")
-
-
-def _all_counted(trial: Trial) -> bool:
-    """Whether every token that we had generated is counted: an answer that broke off has some that are not."""
-    broke_off = any(sample.chunk_s for sample in trial.samples if not sample.ok)
-    return trial.output_tokens is not None and not broke_off
-
-
-def reconciliation(trials: Sequence[Trial]) -> Check:
-    """Usage, the server's counter and, where the server sends ids, the client count the same tokens."""
-    usage, server, ids = token_counts(trials)
-    return invariants.tokens_reconcile({"usage": usage, "server": server, "ids": ids})
-
-
-def token_counts(trials: Sequence[Trial]) -> tuple[int | None, float | None, int | None]:
-    """Generated tokens by usage, by the server's counters, and by the ids received; None = not counted."""
-    good = [sample for trial in trials for sample in trial.good]
-    usage = [sample.usage.completion if sample.usage else None for sample in good]
-    ids = [sample.token_ids for sample in good]
-    counted = [trial.counted.counters.generated_tokens if trial.counted else None for trial in trials]
-    return _sum_int(usage), _sum(counted), _sum_int(ids)
-
-
-def server_first(trials: Sequence[Trial]) -> Check:
-    """Mean TTFT of the client against the engine's own."""
-    view = engine_view(trials)
-    if view.client_ttft_s is None:
-        return invariants.client_ttft_ge_server(None, None)
-    return invariants.client_ttft_ge_server(view.client_ttft_s, view.ttft_s)
 
 
 def cache_hit_share(trials: Sequence[Trial]) -> float | None:
@@ -250,13 +207,3 @@ def _tpots(trial: Trial) -> list[float]:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms"
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if values and len(known) == len(values) else None
-
-
-def _sum_int(values: Sequence[int | None]) -> int | None:
-    total = _sum(values)
-    return None if total is None else int(total)

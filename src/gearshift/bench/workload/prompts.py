@@ -82,7 +82,9 @@ class PromptMaker:
     async def _fit(self, tokens: int, window: int, needle: Needle | None) -> Prompt:
         ids = await self._corpus_ids(tokens)
         if ids is None:
-            return self._guess(tokens, window, needle)
+            return Prompt(self._text(self._characters(tokens), window, needle), tokens, exact=False)
+        if not await self._tokenizer.decode(ids[:1]):
+            return await self._fit_by_characters(tokens, window, needle)
         text, count = "", 0
         size = tokens
         for _ in range(_FIT_TRIES):
@@ -93,6 +95,20 @@ class PromptMaker:
             size += tokens - count
         return Prompt(text, count, exact=True)
 
+    async def _fit_by_characters(self, tokens: int, window: int, needle: Needle | None) -> Prompt:
+        """For a server that counts tokens but does not say what text they are (``/detokenize`` is missing)."""
+        size, best = self._characters(tokens), Prompt("", 0, exact=True)
+        for _ in range(2 * _FIT_TRIES):
+            text = self._text(size, window, needle)
+            count = len(await self._tokenizer.encode(await self._fixed_head() + text) or ())
+            if abs(count - tokens) < abs(best.tokens - tokens):
+                best = Prompt(text, count, exact=True)
+            if count == tokens:
+                break
+            per_token = max(1.0, len(text) / max(1, count))
+            size = max(0, size + (round((tokens - count) * per_token) or (1 if count < tokens else -1)))
+        return best
+
     async def _body(self, ids: Sequence[int], window: int, size: int, needle: Needle | None) -> str:
         """``size`` tokens of the corpus, with the needle at its place and the instruction at the end."""
         cut = _cut(ids, window, size)
@@ -102,15 +118,17 @@ class PromptMaker:
         before, after = await self._tokenizer.decode(cut[:place]), await self._tokenizer.decode(cut[place:])
         return f".\n\n{before}\n{needle.sentence}\n{after}\n\n{needle.question}"
 
-    def _guess(self, tokens: int, window: int, needle: Needle | None) -> Prompt:
-        text = corpus(self.kind)
-        size = max(0, int(tokens * self._characters_per_token) - len(_INSTRUCTION[self.kind]))
-        cut = "".join(_cut(text, window, size))
+    def _characters(self, tokens: int) -> int:
+        """How much of the corpus so many tokens are, beside the instruction."""
+        return max(0, int(tokens * self._characters_per_token) - len(_INSTRUCTION[self.kind]))
+
+    def _text(self, size: int, window: int, needle: Needle | None) -> str:
+        """``size`` characters of the corpus, with the needle at its place and the instruction at the end."""
+        cut = "".join(_cut(corpus(self.kind), window, size))
         if needle is None:
-            return Prompt(".\n\n" + cut + _INSTRUCTION[self.kind], tokens, exact=False)
+            return ".\n\n" + cut + _INSTRUCTION[self.kind]
         place = int(len(cut) * needle.position)
-        body = f".\n\n{cut[:place]}\n{needle.sentence}\n{cut[place:]}\n\n{needle.question}"
-        return Prompt(body, tokens, exact=False)
+        return f".\n\n{cut[:place]}\n{needle.sentence}\n{cut[place:]}\n\n{needle.question}"
 
     async def _corpus_ids(self, tokens: int) -> list[int] | None:
         """At least ``tokens`` ids of the corpus, or all it has: no more text is sent to the server than is needed."""
