@@ -37,13 +37,14 @@ class Maker:
     sources: Mapping[str, Source]
     earlier: Mapping[str, Recipe]
     told: Told = lambda _name, _count: None
+    unpinned: Callable[[str], None] = lambda _what: None  # told of each thing that could not be pinned
 
     def make(self, variant: Variant, settings: Mapping[str, Any]) -> Recipe:
         """The recipe of a variant, whose keys in the configuration are ``settings``. Raises GearshiftError."""
         files = {role: self._pinned(variant, role, named) for role, named in _named(variant)}
         return Recipe(
             settings=kept_settings(settings, self.places.root),
-            engine=self._engine(variant.engine),
+            engine=self._engine(variant),
             files=files,
             template=self._template(variant, files.get("weights")),
         )
@@ -96,8 +97,15 @@ class Maker:
         promise = sha256_of(path, partial(self.told, path.name))
         return PinnedFile(name, promise.bytes, promise.sha256)
 
-    def _engine(self, ref: EngineRef) -> PinnedEngine:
-        install = self.find_engine(ref)
+    def _engine(self, variant: Variant) -> PinnedEngine:
+        """The installed one; where there is none, the version that the configuration asks for."""
+        ref = variant.engine
+        try:
+            install = self.find_engine(ref)
+        except GearshiftError as error:
+            what = f"pinned as the configuration names it, {ref.version}" if ref.version else "not pinned"
+            self.unpinned(f"{variant.id}: the engine is {what}: {error.message}")
+            return PinnedEngine(ref.kind, ref.version)
         return PinnedEngine(ref.kind, install.version, install.digest)
 
     def _template(self, variant: Variant, weights: PinnedFiles | None) -> PinnedTemplate | None:

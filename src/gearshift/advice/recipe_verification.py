@@ -67,6 +67,8 @@ def differing_engines(
     """Engines of another version than locked, or not here. ``engines`` are what the variants ask for."""
     for variant, recipe in recipes.items():
         pinned = recipe.engine
+        if pinned.version is None and pinned.digest is None:  # the lock was made without an engine
+            continue
         try:
             install = find_engine(engines[variant])
         except GearshiftError as error:

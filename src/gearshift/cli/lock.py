@@ -137,6 +137,7 @@ def _made(
             sources=sources,
             earlier=earlier,
             told=ByteProgress(progress, "hashing"),
+            unpinned=session.output.warn,
         )
         return {variant.id: maker.make(variant, settings_of(loaded, variant)) for variant in variants}
 
