@@ -94,6 +94,55 @@ def test_a_layer_with_two_caches_counts_as_two(facts_of: Any) -> None:
     assert kinds(facts_of(architectures=["FalconH1ForCausalLM"], **mamba)) == "fr" * 6
 
 
+@pytest.mark.parametrize(
+    ("keys", "letters"),
+    [
+        ({"architectures": ["Gemma2ForCausalLM"], "sliding_window": 64}, "sfsfsf"),
+        ({"architectures": ["Cohere2ForCausalLM"], "sliding_window": 64}, "sssfss"),
+        ({"architectures": ["GptOssForCausalLM"], "sliding_window": 64}, "sfsfsf"),
+        ({"sliding_window": 64, "sliding_window_pattern": "LLLG"}, "sssfsf"),
+        ({"sliding_window": 64, "use_sliding_window": True, "max_window_layers": 4}, "ffffss"),
+        ({"attn_layer_period": 3, "attn_layer_offset": 1, "mamba_d_state": 16}, "rfrrfr"),
+        ({"attn_layer_indices": [2], "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 16}, "rrfrrr"),
+        ({"attn_type_list": [0, 0, 1, 0, 0, 1]}, "rrfrrf"),
+        ({"layer_types": ["conv", "full_attention"] * 3, "conv_L_cache": 3}, "rfrfrf"),
+        ({"linear_attn_config": {"full_attn_layers": [3, 6], "num_heads": 2, "head_dim": 8}}, "rrfrrf"),
+        ({"num_kv_shared_layers": 2}, "ffffnn"),
+    ],
+)
+def test_each_family_s_own_way_to_say_its_layers_is_read(facts_of: Any, keys: dict[str, object], letters: str) -> None:
+    facts = facts_of(**keys)
+    assert kinds(facts) == letters
+    assert facts.hybrid is ("r" in letters)
+
+
+def test_states_of_other_families_have_the_shape_of_their_class(facts_of: Any) -> None:
+    def elements(**keys: object) -> tuple[int, int]:
+        shape = facts_of(**keys).recurrent
+        return shape.conv_elements(), shape.state_elements
+
+    assert elements(attn_layer_period=3, mamba_d_state=16, mamba_d_conv=4, mamba_expand=2) == (3 * 1024, 1024 * 16)
+    assert elements(conv_L_cache=3, layer_types=["conv"] * 6) == (2 * 512, 0)
+    assert elements(attn_type_list=[0] * 6) == (0, 8 * 64 * 64)
+    kimi = {"num_heads": 2, "head_dim": 8, "short_conv_kernel_size": 4, "full_attn_layers": []}
+    assert elements(linear_attn_config=kimi) == (3 * 3 * 16, 2 * 8 * 8)
+
+
+def test_names_of_older_families_are_known(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 1024}))
+    facts = read_model(tmp_path)
+    assert (facts.layers, facts.context_train) == ((Layer("full", 4, 16, 16),) * 2, 1024)
+
+
+def test_falcon_has_one_pair_of_heads_and_qwen3_next_a_draft_layer_that_it_does_not_name(facts_of: Any) -> None:
+    assert facts_of(multi_query=True).layers[0] == Layer("full", 1, 64, 64)
+    assert len(facts_of(architectures=["Qwen3NextForCausalLM"]).mtp_layers) == 1
+
+
+def test_a_layer_type_nobody_knows_is_named(facts_of: Any) -> None:
+    assert facts_of(layer_types=["full_attention", "hyena"] * 3).unknown_kinds == ("hyena",)
+
+
 def test_latent_attention_keeps_one_compressed_row(facts_of: Any) -> None:
     facts = facts_of(kv_lora_rank=512, qk_rope_head_dim=64, n_routed_experts=16, num_experts_per_tok=2)
     assert facts.layers[0] == Layer("latent", 1, 576, 0)
@@ -124,7 +173,9 @@ KEYS = st.sampled_from([
     "sliding_window", "sliding_window_pattern", "full_attention_interval", "linear_num_value_heads", "kv_lora_rank",
     "linear_num_key_heads", "linear_key_head_dim", "linear_value_head_dim", "mamba_num_heads", "mamba_head_dim",
     "ssm_state_size", "num_experts", "num_experts_per_tok", "mtp_num_hidden_layers", "text_config", "architectures",
-    "quantization_config", "hybrid_override_pattern", "dtype", "vocab_size",
+    "attn_layer_period", "attn_layer_indices", "attn_type_list", "linear_attn_config", "conv_L_cache", "n_head",
+    "num_kv_shared_layers", "max_window_layers", "use_sliding_window", "full_attn_layers", "mamba_d_state",
+    "multi_query", "quantization_config", "hybrid_override_pattern", "dtype", "vocab_size",
 ])  # fmt: skip
 VALUES = st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats() | st.text(max_size=3) | st.lists(st.text())
 

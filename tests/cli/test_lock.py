@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 from inline_snapshot import snapshot
 
+from advice.plan_models import write_hybrid_gguf
 from artifacts.gguf_bytes import gguf_bytes
 from fakes.hub import COMMIT, FakeHub, serving
 from gearshift.domain.paths import resolve_paths
@@ -271,3 +272,24 @@ def answers(url: str, engine: subprocess.Popen[bytes]) -> bool:
             return bool(response.status == 200)
         time.sleep(0.05)
     return False
+
+
+def test_a_variant_is_locked_without_its_engine_and_that_is_said(gearshift: Gearshift, tmp_path: Path) -> None:
+    write_hybrid_gguf(tmp_path / "m.gguf")
+    file = tmp_path / "gearshift.yaml"
+    file.write_text(
+        "models: {m: {variants: {a: {engine: {kind: llama.cpp, path: nowhere}, weights: m.gguf},"
+        " b: {engine: {kind: vllm, version: 0.27.1}, weights: m.gguf}}}}"
+    )
+    result = gearshift("lock", "-c", str(file), env={"PATH": "/nowhere", "HOME": str(tmp_path)})
+    assert result.exit_code == 0, result.stderr
+    assert "m:a: the engine is not pinned" in result.stderr
+    assert "m:b: the engine is pinned as the configuration names it, 0.27.1" in result.stderr
+    recipes = json.loads((tmp_path / "gearshift.lock").read_text())["recipes"]
+    assert [recipes[name]["engine"] for name in ("m:a", "m:b")] == [
+        {"kind": "llama.cpp"},
+        {"kind": "vllm", "version": "0.27.1"},
+    ]
+    del recipes["m:b"]
+    (tmp_path / "gearshift.lock").write_text(json.dumps({"format": 1, "recipes": recipes}))
+    assert gearshift("verify", "--recipe", str(tmp_path / "gearshift.lock")).exit_code == 0

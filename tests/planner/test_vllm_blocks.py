@@ -274,6 +274,13 @@ def test_a_draft_head_the_model_does_not_have_is_refused_and_a_lost_one_is_noted
     assert any("mtp.fc.weight" in note and "noise" in note for note in planned.notes)
 
 
+def test_a_layer_type_nobody_knows_makes_the_layout_inexact() -> None:
+    odd = replace(dense(4, kv_heads=2, head_dim=64), unknown_kinds=("hyena",))
+    planned = plan(request("0.32.0", context=4096), odd)
+    assert not figures(planned).exact
+    assert planned.notes == ("layers of type hyena are not known: they are counted as full attention",)
+
+
 def test_an_earlier_log_settles_a_layout_no_formula_covers() -> None:
     measured = Calibration(block_size=512, bytes_per_block=1_000_000)
     wanted = PlanRequest(

@@ -130,6 +130,7 @@ class ModelFacts:
     vision: bool = False
     quantization: str | None = None
     files: tuple[ModelFile, ...] = ()
+    unknown_kinds: tuple[str, ...] = ()  # layer types that are counted as full attention for want of better
     missing_files: tuple[str, ...] = field(default=())  # named by an index or a split, not on disk
     tokens: Tokens | None = None  # of a GGUF file
     reads_hidden: int | None = None  # width of the target's hidden states that an EAGLE, DFlash or DSpark drafter reads

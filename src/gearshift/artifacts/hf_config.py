@@ -11,22 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from gearshift.artifacts.damage import fail
-from gearshift.artifacts.facts import Experts, Layer, LayerKind, Recurrent
+from gearshift.artifacts.facts import Experts, Layer, LayerKind
+from gearshift.artifacts.hf_kinds import layer_kinds
 
-_KINDS: dict[str, LayerKind] = {
-    "full_attention": "full",
-    "attention": "full",
-    "sliding_attention": "sliding",
-    "chunked_attention": "sliding",
-    "linear_attention": "recurrent",
-    "mamba": "recurrent",
-    "mlp": "none",
-    "moe": "none",
-}
-_PATTERN_LETTERS: dict[str, LayerKind] = {"M": "recurrent", "*": "full", "-": "none", "E": "none"}
 _BOTH_CACHES = "FalconH1"  # attention and Mamba side by side in every layer
 _MOST_LAYERS = 4096
-_GEMMA3_PERIOD = 6
+_ALIASES = {  # names that older families have for the same
+    "hidden_size": ("n_embd", "d_model"),
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("n_head", "n_heads"),
+    "num_key_value_heads": ("num_kv_heads", "n_head_kv", "multi_query_group_num"),
+    "head_dim": ("kv_channels",),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length", "n_ctx"),
+    "vocab_size": ("padded_vocab_size",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +38,9 @@ class HfConfig:
         """The first of ``keys`` that is set, in the text part first, then at the top level."""
         text = self.document.get("text_config")
         for level in (text if isinstance(text, Mapping) else {}, self.document):
-            for key in keys:
-                if level.get(key) is not None:
-                    return level[key]
+            for name in (name for key in keys for name in (key, *_ALIASES.get(key, ()))):
+                if level.get(name) is not None:
+                    return level[name]
         return None
 
     def number(self, *keys: str, default: int = 0) -> int:
@@ -81,34 +79,21 @@ def layers_of(config: HfConfig) -> tuple[Layer, ...]:
     """Every decoder layer in order, the draft head left out; one that keeps two caches counts as two."""
     full, sliding = _full_layer(config), _sliding_layer(config)
     shapes: dict[LayerKind, Layer] = {"full": full, "sliding": sliding, "recurrent": Layer("recurrent")}
+    count = config.needed("num_hidden_layers")
+    if count > _MOST_LAYERS:
+        fail(config.name, f"num_hidden_layers is {count}")
+    kinds = layer_kinds(config, count)
     if config.family.startswith(_BOTH_CACHES):
-        return (full, Layer("recurrent")) * len(_kinds(config))
-    return tuple(shapes.get(kind, Layer("none")) for kind in _kinds(config))
+        return (full, Layer("recurrent")) * count
+    own = count - min(max(config.number("num_kv_shared_layers"), 0), count)  # the last ones read an earlier one's cache
+    return tuple(shapes.get(kind, Layer("none")) if index < own else Layer("none") for index, kind in enumerate(kinds))
 
 
 def draft_layers_of(config: HfConfig) -> tuple[Layer, ...]:
     """The built-in multi-token-prediction layers: full attention of the target's shape."""
-    count = config.number("mtp_num_hidden_layers", "num_nextn_predict_layers")
+    default = 1 if config.family.startswith("Qwen3Next") else 0  # which has one and does not say so
+    count = config.number("mtp_num_hidden_layers", "num_nextn_predict_layers", default=default)
     return (_full_layer(config),) * max(0, min(count, _MOST_LAYERS))
-
-
-def recurrent_of(config: HfConfig) -> Recurrent | None:
-    """State of one recurrent layer: Gated DeltaNet, or Mamba-2 (Nemotron-H, Granite, Falcon-H1, Bamba)."""
-    if config.number("linear_num_value_heads"):
-        keys = config.needed("linear_num_key_heads") * config.needed("linear_key_head_dim")
-        values = config.needed("linear_num_value_heads") * config.needed("linear_value_head_dim")
-        state, conv = values * config.needed("linear_key_head_dim"), config.number("linear_conv_kernel_dim", default=4)
-        heads = (config.needed("linear_num_key_heads"), config.needed("linear_num_value_heads"))
-        return Recurrent(conv, 2 * keys + values, state, config.find("mamba_ssm_dtype"), heads=heads)
-    count = config.number("mamba_num_heads", "mamba_n_heads")
-    if not count:
-        return None
-    inner = count * config.needed("mamba_head_dim", "mamba_d_head")
-    state = config.needed("ssm_state_size", "mamba_d_state")
-    width = inner + 2 * config.number("n_groups", "mamba_n_groups", default=1) * state
-    dtype = str(config.find("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or "float32")
-    kernel = config.number("conv_kernel", "mamba_d_conv", default=4)
-    return Recurrent(kernel, width, inner * state, dtype, "mamba", heads=(count,))
 
 
 def experts_of(config: HfConfig) -> Experts | None:
@@ -129,6 +114,8 @@ def _full_layer(config: HfConfig) -> Layer:
         return Layer("latent", 1, config.number("kv_lora_rank") + config.number("qk_rope_head_dim"), 0)
     heads = config.needed("num_attention_heads")
     dim = config.number("global_head_dim", "head_dim") or config.needed("hidden_size") // heads
+    if config.find("multi_query") is True and config.find("new_decoder_architecture") is not True:  # Falcon
+        return Layer("full", 1, dim, dim)
     return Layer("full", config.number("num_global_key_value_heads", "num_key_value_heads", default=heads), dim, dim)
 
 
@@ -136,33 +123,3 @@ def _sliding_layer(config: HfConfig) -> Layer:
     heads = config.needed("num_attention_heads")
     dim = config.number("head_dim") or config.needed("hidden_size") // heads
     return Layer("sliding", config.number("num_key_value_heads", default=heads), dim, dim)
-
-
-def _kinds(config: HfConfig) -> tuple[LayerKind, ...]:
-    count = config.needed("num_hidden_layers")
-    if count > _MOST_LAYERS:
-        fail(config.name, f"num_hidden_layers is {count}")
-    named = config.find("layer_types", "layers_block_type")
-    if isinstance(named, list) and len(named) >= count:
-        return tuple(_windowed(config, _KINDS.get(str(kind), "full")) for kind in named[:count])
-    pattern = config.find("hybrid_override_pattern")
-    if isinstance(pattern, str) and len(pattern) >= count:
-        return tuple(_PATTERN_LETTERS.get(letter, "full") for letter in pattern[:count])
-    return tuple(_derived(config, index) for index in range(count))
-
-
-def _windowed(config: HfConfig, kind: LayerKind) -> LayerKind:
-    return "full" if kind == "sliding" and config.window is None else kind
-
-
-def _derived(config: HfConfig, index: int) -> LayerKind:
-    """A layer's kind where the config names none: every k-th is full, the rest recurrent or sliding."""
-    interval = config.number("full_attention_interval")
-    if interval and recurrent_of(config):
-        return "full" if (index + 1) % interval == 0 else "recurrent"
-    if config.window is None:
-        return "full"
-    period = config.number("sliding_window_pattern", "_sliding_window_pattern")
-    if not period and config.family.startswith("Gemma3"):
-        period = _GEMMA3_PERIOD
-    return "full" if period and (index + 1) % period == 0 else "sliding"

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from gearshift.artifacts.drafter_facts import misshapen, target_width
 from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole
-from gearshift.artifacts.hf_config import HfConfig, draft_layers_of, experts_of, layers_of, recurrent_of
+from gearshift.artifacts.hf_config import HfConfig, draft_layers_of, experts_of, layers_of
+from gearshift.artifacts.hf_kinds import unknown_kinds
+from gearshift.artifacts.hf_recurrent import recurrent_of
 from gearshift.artifacts.json_file import read_json
 from gearshift.artifacts.safetensors import SafeTensor, read_index, read_safetensors
 from gearshift.artifacts.source import open_source
@@ -77,6 +79,7 @@ def hf_facts(
         quantization=_quantization(config),
         files=files,
         missing_files=missing_files,
+        unknown_kinds=unknown_kinds(config),
         reads_hidden=target_width(config),
         misshapen=misshapen(tensors, layers, config.needed("num_attention_heads"))
         if recurrent_of(config) is None

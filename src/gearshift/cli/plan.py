@@ -100,6 +100,8 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
     )
     request = with_draft(changed(request, _changes(given, engine)), read_model)
     facts = loadable(engine, read_model(weights))
+    if not (request.context or facts.context_train):
+        raise click.UsageError("the model's files do not say how long its context is: give --context")
     request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
     card = gpu or known_card(session, _host_or(kind, box.devices), devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))

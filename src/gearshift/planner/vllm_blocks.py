@@ -195,7 +195,10 @@ def _doubts(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed:
         "layers with different head sizes share pages in a way that is not modelled": mixed,
         "latent attention's block size depends on the backend": facts.count("latent") > 0,
         "the cache mode all is modelled": mode == "all",
-        "the state of Mamba layers is read from the engine's source, no log has confirmed it": facts.hybrid
+        f"layers of type {', '.join(facts.unknown_kinds)} are not known: they are counted as full attention": bool(
+            facts.unknown_kinds
+        ),
+        "the state of Mamba layers and their like follows the engine's source, no log has confirmed it": facts.hybrid
         and facts.recurrent is not None
         and facts.recurrent.kind == "mamba",
         "FlashInfer's GDN prefill may add a checkpoint block per state group": rules.may_checkpoint
