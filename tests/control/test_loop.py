@@ -18,6 +18,15 @@ from gearshift.domain.leasing import Lease
 from gearshift.domain.units import GIB
 from gearshift.scheduler import Phase
 
+SLEEPER = """
+defaults: {min_resident: 0s}
+models:
+  m:
+    variants:
+      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
+      b: {engine: vllm, weights: org/b, memory: 10GiB}
+"""
+
 pytestmark = pytest.mark.anyio
 
 
@@ -219,15 +228,7 @@ async def test_a_configuration_with_other_patience_leaves_the_engine_alone(make:
 
 
 async def test_a_sleeper_that_dies_is_no_sleeper_any_more_and_one_that_woke_is_watched_once(make: MakeControl) -> None:
-    text = """
-defaults: {min_resident: 0s}
-models:
-  m:
-    variants:
-      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
-      b: {engine: vllm, weights: org/b, memory: 10GiB}
-"""
-    it = make(text)
+    it = make(SLEEPER)
     async with it.control.journal.follow(None) as events, asyncio.timeout(5):
         for variant in ("m:a", "m:b", "m:a"):
             (await leased(it.control, variant)).release()
@@ -248,15 +249,7 @@ models:
 
 
 async def test_a_sleeping_variant_is_woken_and_one_that_will_not_wake_is_started_cold(make: MakeControl) -> None:
-    text = """
-defaults: {min_resident: 0s}
-models:
-  m:
-    variants:
-      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
-      b: {engine: vllm, weights: org/b, memory: 10GiB}
-"""
-    it = make(text)
+    it = make(SLEEPER)
     for variant in ("m:a", "m:b", "m:a"):
         (await leased(it.control, variant)).release()
     assert it.launcher.launched == ["m:a", "m:b"]
@@ -272,15 +265,7 @@ models:
 async def test_a_swap_to_and_from_a_sleeper_is_recorded_with_sleep_and_wake_apart_from_stop_and_load(
     make: MakeControl,
 ) -> None:
-    text = """
-defaults: {min_resident: 0s}
-models:
-  m:
-    variants:
-      a: {engine: vllm, weights: org/a, memory: 10GiB, sleep: {level: 1}}
-      b: {engine: vllm, weights: org/b, memory: 10GiB}
-"""
-    it = make(text)
+    it = make(SLEEPER)
     gpu = it.memory.gpus[0].id
     (await leased(it.control, "m:a")).release()
     it.launcher.child("m:a").pids = (1,)  # a process that lives

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from uvicorn.server import ServerState
 
 from fakes.broker import FakeBroker, upstream_at
 from fakes.engine_argv import fake_engine_argv
-from fakes.serving import bound, until
+from fakes.serving import bound, healthy, until
 from gearshift.domain.records import RequestRecord, SwapRecord
 from gearshift.domain.settings import Model, Settings
 from gearshift.domain.variant import ArgValue, EngineRef, Variant
@@ -87,22 +86,11 @@ async def engine(**flags: ArgValue) -> AsyncIterator[Engine]:
     flags.setdefault("served", "served")
     process = subprocess.Popen(fake_engine_argv(port, **flags), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        await until(lambda: _is_ready(port))
+        await until(lambda: healthy(port))
         yield Engine(port, process)
     finally:
         process.kill()
         process.wait()
-
-
-def _is_ready(port: int) -> bool:
-    probe = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
-    try:
-        probe.request("GET", "/health")
-        return probe.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        probe.close()
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,6 +19,18 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+def healthy(port: int) -> bool:
+    """Whether a server on a loopback port answers its health path; blocking."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
 
 
 def bound(path: Path | None) -> socket.socket:

@@ -7,7 +7,6 @@ import json
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from typing import Any
 
 import aiohttp
@@ -15,6 +14,7 @@ import pytest
 
 from fakes.engine_argv import fake_engine_argv, fake_variant
 from fakes.living import wait_for
+from fakes.serving import healthy
 from gearshift.supervisor.ports import PortPicker
 
 pytestmark = pytest.mark.anyio
@@ -31,17 +31,6 @@ def engine(**flags: Any) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()
-
-
-def healthy(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
 
 
 @pytest.fixture

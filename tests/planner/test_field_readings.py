@@ -80,19 +80,3 @@ def test_stated_lengths_are_the_sum_of_their_acceptance_or_are_found_out(
     holds: bool,  # noqa: FBT001 - the published outcome
 ) -> None:
     assert acceptance_sums_to_length(accepted, length).ok is holds
-
-
-@pytest.mark.parametrize(
-    ("accepted", "tok_s", "step_ms"),
-    [
-        ((0.92, 0.80, 0.61), 80, 41.6),
-        ((0.91, 0.80, 0.65), 84, 40.0),
-        ((0.90, 0.79, 0.64), 84, 39.6),
-        ((0.80, 0.62, 0.49), 69, 42.2),
-        ((0.90, 0.78, 0.66), 80, 41.8),
-        ((0.91, 0.82, 0.66), 78, 43.5),
-        ((0.93, 0.82, 0.66), 75, 45.5),
-    ],
-)
-def test_r3_17_a_step_is_its_tokens_over_the_rate(accepted: tuple[float, ...], tok_s: float, step_ms: float) -> None:
-    assert 1e3 * (1 + sum(accepted)) / tok_s == pytest.approx(step_ms, abs=0.06)

@@ -80,6 +80,16 @@ def diff(a: StoredExperiment, b: StoredExperiment) -> tuple[Change, ...]:
 
 def experiment_json(experiment: StoredExperiment) -> dict[str, object]:
     """A stored experiment in the form of ``bench … --json``, with its number and times."""
+    return {
+        **experiment_head(experiment),
+        "target": dict(experiment.record.target),
+        "cells": [dict(cell.record.figures) for cell in experiment.cells],
+        **({"verdict": None, "advice": []} | dict(experiment.outcome or {})),
+    }
+
+
+def experiment_head(experiment: StoredExperiment) -> dict[str, object]:
+    """What it is, without what it found: the first keys of every document about it."""
     record = experiment.record
     return {
         "id": experiment.id,
@@ -90,9 +100,6 @@ def experiment_json(experiment: StoredExperiment) -> dict[str, object]:
         "started": record.started,
         "ended": experiment.ended,
         "state": experiment.state,
-        "target": dict(record.target),
-        "cells": [dict(cell.record.figures) for cell in experiment.cells],
-        **({"verdict": None, "advice": []} | dict(experiment.outcome or {})),
     }
 
 

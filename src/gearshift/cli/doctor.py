@@ -16,6 +16,7 @@ from gearshift.advice.recipe import LOCK_FILE, Lock, read_lock
 from gearshift.advice.recipe_places import Places, load_recipes
 from gearshift.advice.recipe_selection import selected
 from gearshift.artifacts.hub_cache import hub_cache_folder
+from gearshift.cli.config_option import config_option
 from gearshift.cli.exits import Exit
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
@@ -30,14 +31,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 @click.command("doctor")
 @click.argument("variant", required=False, type=VariantName())
 @click.option("--recipe", type=click.Path(path_type=Path, dir_okay=False), help="Judge a lock or an exported recipe.")
-@click.option(
-    "--config",
-    "-c",
-    type=click.Path(path_type=Path),
-    envvar="GEARSHIFT_CONFIG",
-    help="The configuration.",
-    metavar="FILE",
-)
+@config_option()
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list of findings.")
 @pass_session
 def command(session: Session, variant: str | None, recipe: Path | None, config: Path | None, *, as_json: bool) -> None:

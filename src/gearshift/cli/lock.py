@@ -16,6 +16,7 @@ from gearshift.advice.recipe_selection import selected, settings_of
 from gearshift.advice.recipe_source import Source
 from gearshift.artifacts.hub import Hub
 from gearshift.artifacts.hub_cache import hub_cache_folder
+from gearshift.cli.config_option import config_option
 from gearshift.cli.recipe_file import ByteProgress
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
@@ -55,14 +56,7 @@ class SourceOf(click.ParamType[tuple[str, Source]]):
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write to this file; else to gearshift.lock beside the configuration.",
 )
-@click.option(
-    "--config",
-    "-c",
-    type=click.Path(path_type=Path),
-    envvar="GEARSHIFT_CONFIG",
-    metavar="FILE",
-    help="The configuration.",
-)
+@config_option()
 @click.option("--source", "sources", multiple=True, type=SourceOf(), help="Where a variant's local files are from.")
 @click.option("--export", is_flag=True, help="One file that somebody else can pull and run; to stdout without -o.")
 @click.option("--commands", is_flag=True, help="Print the engines' plain commands instead; nothing is hashed.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gearshift.bench.results import Change, diff, experiment_json, to_csv
+from gearshift.bench.results import Change, diff, experiment_head, experiment_json, to_csv
 from gearshift.cli.bench.running import plain
 from gearshift.cli.bench.view import figure, render
 from gearshift.cli.output import table
@@ -89,19 +89,7 @@ def _kept(session: Session) -> Measurements:
 
 
 def _row(item: StoredExperiment) -> dict[str, Any]:
-    record = item.record
-    return {
-        "id": item.id,
-        "experiment": record.name,
-        "tool": record.tool,
-        "tool_version": record.tool_version,
-        "model": record.model,
-        "started": record.started,
-        "ended": item.ended,
-        "state": item.state,
-        "cells": item.cell_count,
-        "campaign": record.campaign,
-    }
+    return {**experiment_head(item), "cells": item.cell_count, "campaign": item.record.campaign}
 
 
 def _list_table(found: Sequence[StoredExperiment]) -> str:

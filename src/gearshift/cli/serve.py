@@ -7,15 +7,13 @@ from pathlib import Path
 
 import click
 
+from gearshift.cli.config_option import config_option
 from gearshift.cli.session import Session, pass_session
 from gearshift.domain.errors import GearshiftError
 
 
 @click.command("serve")
-@click.option(
-    "--config", "-c", type=click.Path(path_type=Path), envvar="GEARSHIFT_CONFIG", metavar="FILE",
-    help="The configuration; else ./gearshift.yaml, ~/.config/gearshift/ or /etc/gearshift/.",
-)  # fmt: skip
+@config_option("The configuration; else ./gearshift.yaml, ~/.config/gearshift/ or /etc/gearshift/.")
 @click.option("--listen", metavar="HOST:PORT", help="Listen here instead of where the file says.")
 @click.option("--verbose", "-v", is_flag=True, help="One log line for every request as well.")
 @click.option("--check", is_flag=True, help="Check the configuration as `config check` does, and end.")

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from gearshift.cli.config_option import config_option
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.unit import CARRIED, UNIT_NAME, Unit, unit_text
 from gearshift.config import find_config
@@ -45,8 +46,7 @@ def _unit_options(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="Seconds to drain and stop every engine in before the rest is killed."),
         click.option("--swap-max", type=SystemdSize(), help="MemorySwapMax= of server and engines, such as 8G."),
         click.option("--memory-max", type=SystemdSize(), help="MemoryMax= of server and engines, such as 24G."),
-        click.option("--config", type=click.Path(path_type=Path), envvar="GEARSHIFT_CONFIG", metavar="FILE",
-                     help="The configuration to serve."),
+        config_option("The configuration to serve."),
     ):  # fmt: skip
         function = option(function)
     return function
