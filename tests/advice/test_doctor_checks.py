@@ -23,6 +23,7 @@ from gearshift.hardware import HostMemory
 Subject = TypeVar("Subject", Case, Setup)
 
 NO_P2P: dict[str, Any] = {"args": {"disable-custom-all-reduce": True}, "env": {"NCCL_P2P_DISABLE": "1"}}
+STATED_LONGER = '{"max_position_embeddings": 65536}'
 DRAFTING = Speculation("draft", 3, "/models/d")
 STATE = Recurrent(4, 2 * 16 * 128 + 48 * 128, 48 * 48 * 128 * 128)  # one layer as large as all 48 of the 27B
 SMALL_RAM = box(1, memory=HostMemory(8 * GIB, 2 * GIB, 0, 0))
@@ -93,7 +94,7 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
         about(vllm(speculation=DRAFTING), draft=dense(misshapen=("q_norm has 128 rows where the config makes 256",))),
         about(vllm(speculation=DRAFTING), draft=dense(reads_hidden=64)),
     ),
-    "context-beyond-training": (vllm(context=40000), vllm(context=40000, args={"hf-overrides": "{}"})),
+    "context-beyond-training": (vllm(context=40000), vllm(context=40000, args={"hf-overrides": STATED_LONGER})),
     "tokenizer-truncation": (about(vllm(), truncation=2048), vllm()),
     "template-unreadable": (about(vllm(), template_trouble="t.jinja: cannot be read"), vllm()),
     "template-missing": (vllm(), vllm(probe=Probe("completion"))),

@@ -151,6 +151,7 @@ def test_a_bigger_pool_never_holds_fewer_tokens(facts: ModelFacts, pool: int, mo
 @given(facts=FACTS, context=st.integers(1, 300_000), version=st.sampled_from(["0.25.1", "0.27.1", "0.29.0", "0.33.0"]))
 def test_the_smallest_pool_starts_and_one_byte_less_does_not(facts: ModelFacts, context: int, version: str) -> None:
     wanted = vllm(context=context, version=version, kv_bytes=None, max_num_batched_tokens=8192, parallel=1, eager=True)
+    wanted = replace(wanted, longer_allowed=True)
     kv = plan(wanted, facts).kv
     assert isinstance(kv, PagedKv)
     assert not plan(replace(wanted, kv_bytes=kv.min_bytes), facts).refusals

@@ -140,7 +140,7 @@ def test_slots_share_a_unified_cache_or_cut_it(wanted: PlanRequest, streams: int
 def test_the_first_slot_is_never_longer_than_the_models_own_context() -> None:
     assert slots(request(context=524_288), qwen27b_gguf()).slot_context == 262_144
     capped, whole = (plan(request(context=context), qwen27b_gguf()).notes for context in (524_288, 262_144))
-    assert "a request ends at the trained length of 262,144 tokens, in a cache of 524,288" in capped
+    assert "a request ends at the model's 262,144 tokens, in a cache of 524,288" in capped
     assert not any("trained length" in note for note in whole)
 
 

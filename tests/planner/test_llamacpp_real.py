@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +14,15 @@ from artifacts import tiny_gguf
 from artifacts.tiny_gguf import TinyModel
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.artifacts.model import read_model
+from gearshift.domain.device import Device
 from gearshift.domain.paths import resolve_paths
-from gearshift.domain.variant import Speculation
+from gearshift.domain.variant import EngineRef, Speculation, Variant
 from gearshift.planner.ledger import Line, Plan, SlotKv
-from gearshift.planner.planning import plan
+from gearshift.planner.planning import plan, plan_variant
 from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.toolchain import demo_gguf
 from planner.llama_programs import buffers, fit_figures, start_up_log
-from planner.models import MIB
+from planner.models import GIB, MIB
 
 pytestmark = pytest.mark.real
 
@@ -122,6 +124,28 @@ def test_a_separate_draft_model_has_a_context_of_its_own(tmp_path: Path) -> None
     assert buffers(log, "model")[-1] == pytest.approx(line(planned, "draft weights").bytes / MIB, abs=0.2)
     computed = line(planned, "draft compute")
     assert abs(buffers(log, "compute")[-1] - computed.bytes / MIB) <= computed.error_bytes / MIB
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {},
+        {"rope-scaling": "yarn", "rope-scale": "2"},
+        {"rope-scaling": "yarn", "rope-freq-scale": "0.125", "yarn-orig-ctx": "1024"},
+        {"rope-scaling": "linear", "rope-scale": "2"},
+        {"override-kv": "llama.context_length=int:8192"},
+    ],
+)
+@pytest.mark.parametrize("own", [{}, {"type": "yarn", "factor": 2.0, "original_context_length": 2048}])
+def test_a_slot_ends_where_the_plan_says(tmp_path: Path, args: dict[str, str], own: dict[str, Any]) -> None:
+    tiny = tiny_gguf.dense()
+    model = replace(tiny, keys={**tiny.keys, **{f"rope.scaling.{key}": value for key, value in own.items()}})
+    file = model.write(tmp_path / "scaled.gguf")
+    wanted = Variant("m", "a", EngineRef("llama.cpp"), str(file), context=16_384, args=dict(args), parallel=1)
+    planned = plan_variant(wanted, read_model(file), (Device("cpu", None, "", GIB),), engine_version=None)
+    words = (word for name, value in args.items() for word in (f"--{name}", value))
+    log = start_up_log(file, "-c", "16384", "-np", "1", *words)
+    assert f"n_ctx_slot = {slots(planned).slot_context}," in log
 
 
 def test_the_engines_own_estimate_agrees(model: Path) -> None:

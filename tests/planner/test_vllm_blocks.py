@@ -291,10 +291,10 @@ def test_an_earlier_log_settles_a_layout_no_formula_covers() -> None:
     assert (kv.block_size, kv.bytes_per_block, kv.blocks) == (512, 1_000_000, 100)
 
 
-def test_a_context_beyond_the_trained_one_is_noted() -> None:
-    beyond, within = (plan(request("0.32.0", context=length), qwen27b()).notes for length in (WINDOW + 1, WINDOW))
-    assert any("more than the trained 262,144 tokens" in note for note in beyond)
-    assert not any("trained" in note for note in within)
+def test_a_context_beyond_the_model_s_own_is_refused() -> None:
+    beyond, within = (plan(request("0.32.0", context=length), qwen27b()).refusals for length in (WINDOW + 1, WINDOW))
+    assert any("262,145 is more than the 262,144 tokens that the model's config allows" in reason for reason in beyond)
+    assert not any("config allows" in reason for reason in within)
 
 
 def test_full_layers_of_different_shapes_share_one_group_of_whole_pages() -> None:

@@ -9,7 +9,7 @@ from gearshift.advice.bandwidths import HOW
 from gearshift.advice.measured import Measured
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.variant import EngineKind
-from gearshift.planner.answers import Lever, levers, longest_context, streams_at_once
+from gearshift.planner.answers import Lever, levers, longest_context, model_longest, streams_at_once
 from gearshift.planner.ceiling import Ceiling, Hardware, Workload, decode_ceiling
 from gearshift.planner.document import JsonValue, plan_document
 from gearshift.planner.gpus import Gpu
@@ -114,7 +114,7 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         no_ceiling=_no_ceiling(request, facts, question),
         doubt=_doubt(facts, planned),
         measured=question.measured,
-        trained_context=facts.context_train,
+        trained_context=model_longest(request, facts),
     )
 
 

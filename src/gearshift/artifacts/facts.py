@@ -104,6 +104,19 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class Rope:
+    """How rotary positions are stretched beyond what was trained. None = not said.
+
+    ``kind`` is the file's own word: "yarn", "linear", "dynamic", "llama3", "longrope"...; ``original`` the tokens
+    before scaling.
+    """
+
+    kind: str | None
+    factor: float | None = None
+    original: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """A model as its files describe it. Lengths in tokens, sizes in bytes; None = the files do not say.
 
@@ -120,6 +133,7 @@ class ModelFacts:
     dtype: str  # of activations and of an unquantized KV cache: "bfloat16", "float16", "float32"
     ffn: int | None = None
     window: int | None = None  # sliding attention's length
+    rope: Rope | None = None  # None = positions as they were trained
     mtp_layers: tuple[Layer, ...] = ()
     recurrent: Recurrent | None = None
     experts: Experts | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from gearshift.artifacts.damage import fail
 from gearshift.artifacts.drafter_facts import reads_hidden_states
-from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole, Tokens
+from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, Rope, TensorGroup, TensorRole, Tokens
 from gearshift.artifacts.gguf import GgufHeader, GgufTensor, read_gguf
 from gearshift.artifacts.gguf_layers import decoder_layers, recurrent_shape
 from gearshift.artifacts.gguf_metadata import Hyperparameters
@@ -73,6 +74,7 @@ def gguf_facts(
         context_train=params.number("context_length") or None,
         dtype="float16",
         window=params.number("attention.sliding_window") or None,
+        rope=_rope(params),
         recurrent=recurrent_shape(params),
         experts=_experts(params, tensors),
         mtp=_mtp(params, tensors, len(draft_layers), groups),
@@ -124,6 +126,14 @@ def _layer_bytes(tensors: Sequence[GgufTensor], blocks: int) -> tuple[int, ...]:
         if block and int(block[1]) < blocks:
             sums[int(block[1])] += tensor.bytes
     return tuple(sums) if tensors else ()
+
+
+def _rope(params: Hyperparameters) -> Rope | None:
+    kind, factor = params.find("rope.scaling.type"), params.find("rope.scaling.factor")
+    if not isinstance(kind, str) or kind == "none":
+        return None
+    known = factor if isinstance(factor, float | int) and math.isfinite(factor) else None
+    return Rope(kind, known, params.number("rope.scaling.original_context_length") or None)
 
 
 def _experts(params: Hyperparameters, tensors: Iterable[GgufTensor]) -> Experts | None:

@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gearshift.artifacts.damage import fail
-from gearshift.artifacts.facts import Experts, Layer, LayerKind
+from gearshift.artifacts.facts import Experts, Layer, LayerKind, Rope
 from gearshift.artifacts.hf_kinds import layer_kinds
 
+_LENGTHS = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len",
+)  # fmt: skip
+_UNSCALED = frozenset({"default", "mrope", "proportional"})
 _BOTH_CACHES = "FalconH1"  # attention and Mamba side by side in every layer
 _MOST_LAYERS = 4096
 _ALIASES = {  # names that older families have for the same
@@ -73,6 +78,26 @@ class HfConfig:
     def window(self) -> int | None:
         """Length of the sliding window; None where the model has one but does not use it."""
         return None if self.find("use_sliding_window") is False else self.number("sliding_window") or None
+
+
+def context_of(config: HfConfig) -> int | None:
+    """Tokens that the config states, by vLLM's rule: Cohere's own key, else the smallest of all that mean it."""
+    named = (config.number(key) for key in _LENGTHS)
+    return config.number("model_max_length") or min((length for length in named if length > 0), default=None)
+
+
+def rope_of(config: HfConfig) -> Rope | None:
+    """How positions are scaled; where layer kinds have their own, the one that is scaled. None = they are not."""
+    found = config.find("rope_parameters", "rope_scaling")
+    parts = found if isinstance(found, Mapping) else {}
+    nested = [part for part in parts.values() if isinstance(part, Mapping)]
+    for part in nested or [parts]:
+        kind, factor = str(part.get("rope_type") or part.get("type") or "default"), part.get("factor")
+        if kind not in _UNSCALED:
+            original = part.get("original_max_position_embeddings") or config.number("original_max_position_embeddings")
+            known = isinstance(factor, int | float) and not isinstance(factor, bool) and math.isfinite(factor)
+            return Rope(kind, factor if known else None, original if isinstance(original, int) and original else None)
+    return None
 
 
 def layers_of(config: HfConfig) -> tuple[Layer, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gearshift.artifacts.drafter_facts import misshapen, target_width
 from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, TensorGroup, TensorRole
-from gearshift.artifacts.hf_config import HfConfig, draft_layers_of, experts_of, layers_of
+from gearshift.artifacts.hf_config import HfConfig, context_of, draft_layers_of, experts_of, layers_of, rope_of
 from gearshift.artifacts.hf_kinds import unknown_kinds
 from gearshift.artifacts.hf_recurrent import recurrent_of
 from gearshift.artifacts.json_file import read_json
@@ -66,9 +66,10 @@ def hf_facts(
         heads=config.needed("num_attention_heads"),
         ffn=config.number("intermediate_size") or None,
         vocab=config.number("vocab_size") or None,
-        context_train=config.number("max_position_embeddings") or None,
+        context_train=context_of(config),
         dtype=config.dtype,
         window=config.window,
+        rope=rope_of(config),
         recurrent=recurrent_of(config),
         experts=_experts(config, tensors),
         mtp=_mtp(tensors, indexed or {}, len(drafts), groups, len(layers)),

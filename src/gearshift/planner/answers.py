@@ -10,8 +10,10 @@ from gearshift.planner.ledger import DeviceLedger, PagedKv, Plan, SlotKv
 from gearshift.planner.llamacpp_caches import AUTO_SLOTS
 from gearshift.planner.llamacpp_fit import longest_slot_context
 from gearshift.planner.planning import plan
+from gearshift.planner.positions import llamacpp_longest, vllm_longest
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_pool import longest_context as longest_in_pool
+from gearshift.planner.vllm_rules import vllm_rules
 from gearshift.planner.vllm_start import default_limits, resolve
 
 _SHORT = 512  # tokens; halving a context below this frees nothing
@@ -46,6 +48,13 @@ def longest_context(request: PlanRequest, facts: ModelFacts) -> int | None:
     if not facts.weights_known or any(device.total_bytes is None for device in request.devices):
         return None
     return longest_slot_context(request, facts)
+
+
+def model_longest(request: PlanRequest, facts: ModelFacts) -> int | None:
+    """What the model allows, where memory does not end it before; None where the files do not say."""
+    if request.engine == "llama.cpp":
+        return llamacpp_longest(request, facts)
+    return vllm_longest(request, facts, vllm_rules(request.version))
 
 
 def streams_at_once(planned: Plan, request: PlanRequest, facts: ModelFacts, *, length: int) -> int | None:
@@ -126,7 +135,8 @@ def _longest_paged(request: PlanRequest, facts: ModelFacts) -> int | None:
         return None
     missing = max((_excess(ledger) for ledger in planned.ledger), default=0)
     pool = max(planned.kv_bytes - missing, 0)
-    return longest_in_pool(start.layout, start.rules, pool=pool, longest=facts.context_train or start.context)
+    longest = vllm_longest(request, facts, start.rules) or start.context
+    return longest_in_pool(start.layout, start.rules, pool=pool, longest=longest)
 
 
 def _excess(ledger: DeviceLedger) -> int:

@@ -13,6 +13,7 @@ from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
 from gearshift.planner.llamacpp_draft import draft_model_lines
 from gearshift.planner.llamacpp_ledger import card_ledgers, cpu_ledger, host_lines
 from gearshift.planner.llamacpp_start import LlamaStart, resolve
+from gearshift.planner.positions import llamacpp_longest, scaled
 from gearshift.planner.request import PlanRequest
 
 _PADDING = 256  # cells: a cache is a multiple of it
@@ -53,7 +54,7 @@ def _figures(start: LlamaStart) -> SlotKv:
     return SlotKv(
         cells=cells.per_stream,
         streams=cells.streams,
-        slot_context=min(cells.per_stream, facts.context_train or cells.per_stream),
+        slot_context=min(cells.per_stream, llamacpp_longest(start.request, facts) or cells.per_stream),
         bytes=sum(sizes.kv),
         bytes_per_token=bytes_per_token(facts, target_types(start.request)),
         draft_bytes=sum(sizes.draft_kv),
@@ -76,11 +77,11 @@ def _has_unmodelled_state(facts: ModelFacts) -> bool:
 
 def _notes(start: LlamaStart) -> tuple[str, ...]:
     request, facts, cells = start.request, start.facts, start.cells.per_stream
-    trained = facts.context_train or cells
+    trained = llamacpp_longest(request, facts) or cells
     kept = full_slot_bytes(request, facts)
     found = {
-        f"a request ends at the trained length of {trained:,} tokens, in a cache of {cells:,}": cells - trained
-        >= _PADDING,
+        f"a request ends at the model's {trained:,} tokens, in a cache of {cells:,}": cells - trained >= _PADDING,
+        scaled(request, facts, context=cells) or "": scaled(request, facts, context=cells) is not None,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
         f"context checkpoints take up to {kept / GIB:.1f} GiB of host memory: see -ctxcp and -cms": kept >= GIB,
         "layers stay on the host: expect a fraction of the speed": start.partly_offloaded,

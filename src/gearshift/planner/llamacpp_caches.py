@@ -43,7 +43,7 @@ def cells_of(request: PlanRequest, facts: ModelFacts) -> Cells:
     """Cells for the request's context (default: the model's own). Never fewer than asked for."""
     slots = request.parallel or AUTO_SLOTS
     unified = request.unified_kv if request.unified_kv is not None else request.parallel is None
-    context = _padded(request.context or facts.context_train or 0)
+    context = _padded(request.context or request.positions or facts.context_train or 0)
     per_stream = context if unified else _padded(context // slots)
     window = (facts.window or 0) * (slots if unified else 1) + micro_batch(request)
     sliding = per_stream if request.full_sliding_cache else _padded(min(per_stream, window))

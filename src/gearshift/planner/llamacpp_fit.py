@@ -8,6 +8,7 @@ from dataclasses import replace
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.planner.llamacpp import plan_llamacpp
 from gearshift.planner.llamacpp_caches import cells_of
+from gearshift.planner.positions import llamacpp_longest
 from gearshift.planner.request import PlanRequest
 
 _STEP = 256  # llama.cpp pads a context to this; finer answers would be the same cache
@@ -20,7 +21,7 @@ def longest_total_context(request: PlanRequest, facts: ModelFacts, *, most: int,
 
 def longest_slot_context(request: PlanRequest, facts: ModelFacts) -> int:
     """The longest request that one slot can hold, up to the model's own context: slots apart share -c evenly."""
-    trained = facts.context_train or 0
+    trained = llamacpp_longest(request, facts) or 0
     slots = cells_of(request, facts).streams
     total = longest_total_context(request, facts, most=trained * slots)
     return min(total // slots // _STEP * _STEP, trained)

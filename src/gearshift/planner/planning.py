@@ -84,7 +84,7 @@ def settled(request: PlanRequest, facts: ModelFacts, *, automatic_pool: bool = F
         return replace(request, kv_bytes=request.kv_bytes if request.kv_bytes is not None else pool)
     if request.context is not None or request.device_kind == "cpu":
         return request
-    fitted = longest_total_context(request, facts, most=facts.context_train or 0, spare=_FIT_SPARE)
+    fitted = longest_total_context(request, facts, most=request.positions or facts.context_train or 0, spare=_FIT_SPARE)
     return replace(request, context=max(fitted, min(_FIT_LEAST, facts.context_train or _FIT_LEAST)))
 
 

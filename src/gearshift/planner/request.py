@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts.facts import ModelFacts, Rope
 from gearshift.domain.variant import EngineKind, Speculation
 from gearshift.planner.calibration import Calibration
 
@@ -34,6 +34,9 @@ class PlanRequest:
     shares: tuple[float, ...] | None = None  # llama.cpp --tensor-split
     gpu_layers: int | None = None  # llama.cpp -ngl; None = all
     context: int | None = None
+    positions: int | None = None  # the model's own length, where an override states another
+    rope: Rope | None = None  # scaling of positions asked for beside the file's own
+    longer_allowed: bool = False  # vLLM's VLLM_ALLOW_LONG_MAX_MODEL_LEN
     kv_dtype: str | None = None  # llama.cpp: "q8_0", or "K,V"
     draft_kv_dtype: str | None = None  # llama.cpp -ctkd/-ctvd
     kv_bytes: int | None = None  # vLLM: pool per GPU

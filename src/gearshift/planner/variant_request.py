@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gearshift.artifacts.facts import Rope
+from gearshift.artifacts.hf_config import HfConfig, context_of, rope_of
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import GIB, parse_bytes, parse_tokens
 from gearshift.domain.variant import ArgValue, Speculation, Variant
@@ -15,6 +18,7 @@ from gearshift.planner.request import PlannedDevice, PlanRequest, Split, is_mtp
 
 _SPLITS: dict[str, Split] = {"none": "none", "layer": "layer", "row": "layer", "tensor": "tensor"}
 _OVERRIDES = ("override-tensor", "ot", "n-cpu-moe", "ncmoe", "cpu-moe", "n-cpu-ffn", "ncffn")
+_CONTEXT_LENGTH = re.compile(r"\.context_length=int:(\d+)")
 _SPREADING = ("pipeline-parallel-size", "data-parallel-size")
 AUTO_SLOTS = 4  # what our adapter asks llama-server for, as the engine itself would, with one unified cache
 
@@ -97,6 +101,8 @@ def _vllm(base: PlanRequest, variant: Variant) -> PlanRequest:
         base,
         devices=base.devices[: max(ranks, 1)],
         context=_context(flags, variant, "max-model-len"),
+        **_overridden(flags),
+        longer_allowed=variant.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") in {"1", "true", "True"},
         kv_dtype=flags.text("kv-cache-dtype") or variant.kv_dtype,
         kv_bytes=_pool(flags, variant, on_cpu=base.device_kind == "cpu"),
         memory_share=_share(flags),
@@ -127,6 +133,8 @@ def _llamacpp(base: PlanRequest, variant: Variant) -> PlanRequest:
         shares=_shares(flags.text("tensor-split", "ts")),
         gpu_layers=_gpu_layers(flags.text("gpu-layers", "n-gpu-layers", "ngl")),
         context=_context(flags, variant, "ctx-size", "c"),
+        positions=_overridden_length(flags),
+        rope=_rope(flags),
         kv_dtype=_cache_types(flags, ("cache-type-k", "ctk"), ("cache-type-v", "ctv"), variant.kv_dtype),
         draft_kv_dtype=_cache_types(
             flags, ("cache-type-k-draft", "ctkd"), ("cache-type-v-draft", "ctvd"), variant.kv_dtype
@@ -154,6 +162,37 @@ def _context(flags: Flags, variant: Variant, *names: str) -> int | None:
     return flags.number(*names) or variant.context or None
 
 
+def _overridden(flags: Flags) -> dict[str, Any]:
+    """What vLLM's hf-overrides put in place of the config's positions."""
+    try:
+        config = json.loads(flags.text("hf-overrides") or "{}")
+    except ValueError:
+        return {}
+    overrides = HfConfig(config if isinstance(config, dict) else {}, "hf-overrides")
+    return {"positions": context_of(overrides), "rope": rope_of(overrides)}
+
+
+def _overridden_length(flags: Flags) -> int | None:
+    """The length of llama.cpp's ``--override-kv ARCH.context_length=int:N``."""
+    found = _CONTEXT_LENGTH.search(flags.text("override-kv") or "")
+    return int(found[1]) if found else None
+
+
+def _rope(flags: Flags) -> Rope | None:
+    """llama.cpp's own scaling of positions, by factor or by its inverse."""
+    kind, original = flags.text("rope-scaling"), flags.number("yarn-orig-ctx")
+    factor, inverse = _real(flags.text("rope-scale")), _real(flags.text("rope-freq-scale"))
+    stretched = factor or (1 / inverse if inverse else None)
+    return Rope(kind, stretched, original or None) if kind or stretched or original else None
+
+
+def _real(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
 def _pool(flags: Flags, variant: Variant, *, on_cpu: bool) -> int | None:
     """The pinned pool of vLLM. On a CPU our adapter bounds it, since the engine's own default is most of the memory."""
     pinned = flags.text("kv-cache-memory-bytes", "kv-cache-memory")
@@ -177,11 +216,7 @@ def _size(text: str) -> int | None:
 
 
 def _share(flags: Flags) -> float | None:
-    text = flags.text("gpu-memory-utilization", "device-memory-utilization")
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return None
+    return _real(flags.text("gpu-memory-utilization", "device-memory-utilization"))
 
 
 def _not_auto(name: str | None) -> str | None:

@@ -10,6 +10,7 @@ from gearshift.artifacts.facts import ModelFacts, TensorRole
 from gearshift.domain.units import GIB
 from gearshift.planner.kv_types import dtype_bytes
 from gearshift.planner.ledger import DeviceLedger, Line, Plan, calibrated, verdict
+from gearshift.planner.positions import vllm_longest
 from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.vllm_blocks import activation_dtype
 from gearshift.planner.vllm_pool import pool_figures
@@ -36,7 +37,7 @@ def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
     start = resolve(request, facts)
     fixed = tuple(_measured(request, device, _fixed_lines(start)) for device in request.devices)
     pool = request.kv_bytes if request.kv_bytes is not None else _remaining_pool(start, fixed)
-    longest = max(start.context, facts.context_train or 0)
+    longest = max(start.context, vllm_longest(request, facts, start.rules) or 0)
     figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
     doubt = _pool_doubt(start.accepted_pool, pool, _pool_error(request, fixed))
     reasons = refusals(start, replace(figures, blocks=None), None) if doubt else refusals(start, figures, pool)

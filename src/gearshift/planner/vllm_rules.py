@@ -58,6 +58,11 @@ class VllmRules:
         return self.version >= (0, 32)
 
     @property
+    def scales_yarn_itself(self) -> bool:
+        """The limit is what YaRN reaches from its original length (up to 0.31); later the config has to state it."""
+        return self.version <= (0, 31)
+
+    @property
     def may_checkpoint(self) -> bool:
         """FlashInfer's GDN prefill may add a checkpoint block per state group (0.33+); no log proves it yet."""
         return self.version >= (0, 33)

@@ -10,6 +10,7 @@ from gearshift.domain.units import GIB
 from gearshift.planner.draft_fit import draft_misfits
 from gearshift.planner.kv_types import vllm_cache_type_since
 from gearshift.planner.ledger import PagedKv
+from gearshift.planner.positions import beyond_vllm, scaled, vllm_default
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_blocks import BlockLayout, block_layout
 from gearshift.planner.vllm_pool import refusal
@@ -71,7 +72,7 @@ def resolve(request: PlanRequest, facts: ModelFacts) -> VllmStart:
     """Fill in the defaults of the request's version and platform."""
     rules, limits = vllm_rules(request.version), default_limits(request)
     layout = _calibrated(request, block_layout(request, facts, rules, batched_tokens=limits.batched_tokens))
-    return VllmStart(request, facts, rules, limits, layout, request.context or facts.context_train or 0)
+    return VllmStart(request, facts, rules, limits, layout, request.context or vllm_default(request, facts, rules))
 
 
 def default_limits(request: PlanRequest) -> Limits:
@@ -91,6 +92,7 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
     """Every reason for which the engine would not start, each with its own figures."""
     found = [
         refusal(figures, start.rules, context=start.context, pool=pool) if pool is not None else None,
+        _beyond(start, allowed=False),
         _too_many_sequences(start, figures),
         _block_too_large(start),
         _mode_removed(start),
@@ -113,12 +115,18 @@ def notes(start: VllmStart) -> tuple[str, ...]:
 def _file_notes(start: VllmStart) -> Iterator[str]:
     if start.facts.format == "gguf" and not start.rules.loads_gguf:
         yield "vLLM loads GGUF files up to 0.23 only, later ones with a plugin"
-    if (start.facts.context_train or start.context) < start.context:
-        yield f"vLLM takes more than the trained {start.facts.context_train:,} tokens only where positions are scaled"
+    yield from filter(None, (_beyond(start, allowed=True), scaled(start.request, start.facts, context=start.context)))
     mtp = start.facts.mtp
     if start.request.built_in_draft and mtp is not None and mtp.complete is False:
         lost = ", ".join(mtp.missing[:3])
         yield f"the draft head's tensors are not in the files ({lost}): it would load as noise"
+
+
+def _beyond(start: VllmStart, *, allowed: bool) -> str | None:
+    """A context beyond the model's own: refused, or where that is ``allowed`` by the environment, let through."""
+    if start.request.longer_allowed is not allowed:
+        return None
+    return beyond_vllm(start.request, start.facts, start.rules, context=start.context)
 
 
 def _no_draft_head(start: VllmStart) -> str | None:

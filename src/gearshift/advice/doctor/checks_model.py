@@ -10,8 +10,11 @@ from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Severity, Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
 from gearshift.artifacts.facts import MtpFacts
+from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import format_bytes
+from gearshift.planner.answers import model_longest
 from gearshift.planner.draft_fit import shape_misfits, vocabulary_misfits
+from gearshift.planner.variant_request import request_for
 
 MODEL: list[Check[Case]] = []
 _check = Registered(MODEL).add
@@ -23,6 +26,7 @@ _PACKED = {"U8", "I32"}  # words that hold several weights; the checkpoint says 
 _FEW_BITS = 4
 _NAMED = 3  # files or tensors named before the rest is counted
 _LONG_DRAFT = 3  # tokens: heads that predict one step ahead were slower beyond this, on both engines
+_ANYWHERE = (Device(CPU_DEVICE, None, "", 0),)  # positions are the same on every device
 _HEAD_MODULE = "mtp.fc"
 
 
@@ -237,19 +241,21 @@ def _draft_shapes(case: Case) -> Iterator[Sighting]:
 @_check(
     "context-beyond-training",
     "error",
-    "a context longer than the model was trained for, without scaling",
-    why="vLLM refuses it; llama.cpp starts with a warning, and answers fall apart past the trained length.",
-    fix="lower context, or configure scaling (args rope-scaling for llama.cpp, hf-overrides for vLLM)",
+    "a context longer than the model and its scaling of positions allow",
+    why="vLLM refuses it; llama.cpp starts with a warning, keeps the cache for it, and ends requests at the length.",
+    fix="lower context, or scale positions (llama.cpp: rope-scaling: yarn and rope-scale; vLLM: hf-overrides)",
     link="docs/configuration.md",
 )
 def _context_beyond_training(case: Case) -> Iterator[Sighting]:
-    trained, asked = case.model.context_train if case.model else None, case.variant.context
+    if case.model is None or case.kind == "command":
+        return
+    request = request_for(case.variant, _ANYWHERE, engine_version=case.version)
+    asked, let_through = request.context or 0, case.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
+    longest = model_longest(request, case.model)
     slots = case.variant.parallel or 1 if case.kind == "llama.cpp" else 1  # the window is one pool for all slots
-    scaled = any(case.arg(name) is not None for name in ("rope-scaling", "rope-scale", "yarn-orig-ctx", "hf-overrides"))
-    allowed = case.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
-    if trained and asked and asked > trained * slots and not scaled:
-        severity: Severity | None = "warning" if case.kind == "llama.cpp" or allowed else None
-        yield Sighting(f"context is {asked}, the model was trained on {trained}", "context", severity=severity)
+    if longest and asked > longest * slots:
+        severity: Severity | None = "warning" if case.kind == "llama.cpp" or let_through else None
+        yield Sighting(f"context is {asked}, the model allows {longest}", "context", severity=severity)
 
 
 @_check(
