@@ -191,6 +191,12 @@ target model to use speculation
         ("error: invalid argument: --no-mmap", "--no-mmap", "load-mode"),
         ("error: invalid argument: --frobnicate", "--frobnicate", "remove --frobnicate"),
         (
+            "0.00.158.518 E llama_init_from_model: quantized V cache requires flash_attn to be enabled",
+            "V cache",
+            "flash-attn",
+        ),
+        ("0.00.031.337 E llama_model_load: error loading model: key not found in model: qwen35.x", "key", "convert it"),
+        (
             'error while handling argument "--draft": the argument has been removed. use --spec-draft-n-max',
             "has been removed",
             "write --spec-draft-n-max",

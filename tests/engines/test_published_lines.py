@@ -31,7 +31,7 @@ def known(report: StartReport) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("line", "figures"),
     [
-        ("vLLM API server version 0.27.1", {}),
+        ("vLLM API server version 0.27.1", {"version": "0.27.1"}),
         ("Using max model len 262144", {"context": 262_144}),
         ("Initializing a V1 LLM engine (v0.27.1) with config: model='m', enforce_eager=False", {"version": "0.27.1"}),
         (
@@ -65,7 +65,10 @@ def known(report: StartReport) -> dict[str, object]:
             "Free memory on device (94.05/95.01 GiB). 0.76 GiB for peak activation, and 0.32 GiB for CUDAGraph memory.",
             {"compute_bytes": round(0.76 * GIB), "graph_bytes": round(0.32 * GIB)},
         ),
-        ("Detected MTP model. Sharing target model embedding weights with the draft model.", {}),
+        (
+            "Detected MTP model. Sharing target model embedding weights with the draft model.",
+            {"speculation_method": "mtp"},
+        ),
         ("SpecDecoding metrics: Mean acceptance length: 2.86, Per-position acceptance rate: 0.964, 0.893", {}),
     ],
 )
@@ -161,7 +164,7 @@ def test_noise_that_was_published_is_no_failure(line: str, fold: Fold) -> None:
         ("llama_kv_cache:    Vulkan0 KV buffer size =   512.00 MiB", {"kv_pool_bytes": 512 * MIB}),
         (
             "llama_kv_cache: size =  512.00 MiB (  8192 cells,  16 layers,  1/1 seqs), K (f16): 256.00 MiB",
-            {"kv_tokens": 8192},
+            {"kv_tokens": 8192, "kv_pool_bytes": 512 * MIB},
         ),
         ("llama_memory_recurrent:    Vulkan0 RS buffer size =   448.88 MiB", {"state_bytes": round(448.88 * MIB)}),
         ("sched_reserve:    Vulkan0 compute buffer size =   560.06 MiB", {"compute_bytes": round(560.06 * MIB)}),

@@ -126,7 +126,11 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
         (r"HTTPS is not supported", "fetch the weights yourself (gearshift pull): this build downloads nothing"),
         (r"doesn't contain MTP layers", "set speculation to off, or use weights that keep their MTP layers"),
         (r"does not support split buffers", "args split-mode row does not run on this device; write layer or tensor"),
-        (r"requires Flash Attention", "set args flash-attn to on, or use an unquantized kv_dtype"),
+        (
+            r"key not found in model|missing tensor|tensor '\S+' not found|wrong number of tensors",
+            "the file lacks what this build reads: fetch or convert it anew, or use the llama.cpp it was made for",
+        ),
+        (r"requires (?:Flash Attention|flash_attn)", "set args flash-attn to on, or use an unquantized kv_dtype"),
         (r"couldn't bind HTTP server socket|[Aa]ddress already in use", "another process holds the port; start again"),
         (r"offloaded (\d+)/(\d+) layers", _MEMORY),
         # both
