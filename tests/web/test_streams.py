@@ -67,6 +67,13 @@ async def test_a_quiet_event_stream_carries_comments(admin: FakeAdmin) -> None:
     await stream.aclose()
 
 
+async def test_who_is_told_to_be_connected_misses_nothing(admin: FakeAdmin) -> None:
+    stream = event_stream(admin, None)
+    assert await anext(stream) == b": connected\n\n"
+    assert admin.subscribers == 1
+    await stream.aclose()
+
+
 async def test_a_watcher_that_leaves_is_forgotten(admin: FakeAdmin, live: httpx2.AsyncClient) -> None:
     async with live.stream("GET", "/api/v1/events"):
         await until(lambda: admin.subscribers == 1)

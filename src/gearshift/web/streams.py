@@ -53,8 +53,8 @@ async def event_stream(
     admin: Admin, after: int | None, keepalive_s: float = KEEPALIVE_S
 ) -> AsyncGenerator[bytes, None]:
     """Server events in SSE form, with a comment whenever nothing happened for ``keepalive_s``."""
-    yield b": connected\n\n"
     async with admin.events(after=after) as events:
+        yield b": connected\n\n"  # only now: whoever reads it may count on all that happens next
         async for event in _or_silence(events, keepalive_s):
             yield b": keep-alive\n\n" if event is None else _sse(event)
 
