@@ -194,7 +194,21 @@ def test_a_known_draft_model_brings_weights_and_a_context_of_its_own() -> None:
     assert lines["draft weights"] == lines["weights"]
     assert lines["draft kv cache"] == lines["kv cache"] == 90 * MIB
     assert lines["draft compute"] == lines["compute"]
+    assert isinstance(planned.kv, SlotKv)
+    assert planned.kv.draft_bytes == 90 * MIB
     assert planned.bytes_by_device is not None
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "vllm"])
+def test_of_weights_whose_files_are_partly_here_nothing_is_counted(engine: EngineKind) -> None:
+    partly = replace(smollm2(), missing_files=("m-00002-of-00002.gguf",))
+    wanted = PlanRequest(engine, (PlannedDevice("gpu0", 24 * GIB),), context=4096)
+    planned = plan(wanted, partly)
+    assert (planned.fits, planned.bytes_by_device) == (None, None)
+    assert "weights" not in {line.name for line in planned.ledger[0].lines}
+    assert (
+        "files of the weights are not here (m-00002-of-00002.gguf): the model is broken without them" in planned.notes
+    )
 
 
 def test_an_unquantized_checkpoint_is_weighed_in_the_type_it_runs_in() -> None:

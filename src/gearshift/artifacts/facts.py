@@ -165,4 +165,5 @@ class ModelFacts:
 
     @property
     def weights_known(self) -> bool:
-        return bool(self.tensors)
+        """Whether every file of the weights is here; of a part of them nothing can be said of the whole."""
+        return bool(self.tensors) and not self.missing_files

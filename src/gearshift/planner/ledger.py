@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gearshift.artifacts.facts import ModelFacts
+
 LineKind = Literal["exact", "modelled", "measured"]
 OTHERS = "other processes"  # the one line that is not the planned variant's own
 
@@ -117,6 +119,13 @@ def verdict(ledgers: Iterable[DeviceLedger], refusals: Iterable[str], *, complet
     if any(refusals) or False in answers:
         return False
     return True if complete and answers and all(answers) else None
+
+
+def missing_files_note(facts: ModelFacts) -> str:
+    """Why a plan leaves the weights out although some of their files are here."""
+    names = ", ".join(facts.missing_files[:3])
+    more = f" and {len(facts.missing_files) - 3} more" if len(facts.missing_files) > 3 else ""  # noqa: PLR2004 - as many
+    return f"files of the weights are not here ({names}{more}): the model is broken without them"
 
 
 def with_others(plan: Plan, others: Mapping[str, int]) -> Plan:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import GIB
 from gearshift.planner.draft_fit import idle_notes
-from gearshift.planner.ledger import DeviceLedger, Plan, SlotKv, calibrated, verdict
+from gearshift.planner.ledger import DeviceLedger, Plan, SlotKv, calibrated, missing_files_note, verdict
 from gearshift.planner.llamacpp_caches import bytes_per_token, state_rows, target_types
 from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
-from gearshift.planner.llamacpp_draft import draft_model_lines
+from gearshift.planner.llamacpp_draft import draft_model_cache, draft_model_lines
 from gearshift.planner.llamacpp_ledger import card_ledgers, cpu_ledger, host_lines
 from gearshift.planner.llamacpp_start import LlamaStart, resolve
 from gearshift.planner.positions import llamacpp_longest, scaled
@@ -50,14 +50,14 @@ def _with_draft_model(start: LlamaStart, ledgers: tuple[DeviceLedger, ...]) -> t
 
 
 def _figures(start: LlamaStart) -> SlotKv:
-    facts, cells, sizes = start.facts, start.cells, start.sizes
+    facts, cells, sizes, draft = start.facts, start.cells, start.sizes, start.request.draft
     return SlotKv(
         cells=cells.per_stream,
         streams=cells.streams,
         slot_context=min(cells.per_stream, llamacpp_longest(start.request, facts) or cells.per_stream),
         bytes=sum(sizes.kv),
         bytes_per_token=bytes_per_token(facts, target_types(start.request)),
-        draft_bytes=sum(sizes.draft_kv),
+        draft_bytes=sum(sizes.draft_kv) + (draft_model_cache(start.request, draft, cells) if draft else 0),
         state_bytes=sum(sizes.state),
         state_rows=state_rows(start.request, facts, cells) if facts.hybrid else 0,
     )
@@ -80,6 +80,7 @@ def _notes(start: LlamaStart) -> tuple[str, ...]:
     trained = llamacpp_longest(request, facts) or cells
     kept = full_slot_bytes(request, facts)
     found = {
+        missing_files_note(facts): bool(facts.missing_files),
         f"a request ends at the model's {trained:,} tokens, in a cache of {cells:,}": cells - trained >= _PADDING,
         scaled(request, facts, context=cells) or "": scaled(request, facts, context=cells) is not None,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),

@@ -14,7 +14,7 @@ from gearshift.planner.request import PlanRequest
 
 def draft_model_lines(request: PlanRequest, draft: ModelFacts, cells: Cells) -> tuple[Line, ...]:
     """What the draft model takes of the last device; of several cards it may take less, which the error covers."""
-    own = replace(request, draft=None, speculation=None, kv_dtype=request.draft_kv_dtype, devices=request.devices[-1:])
+    own = _own_request(request)
     on_cpu = request.device_kind == "cpu"
     batch = batch_of(own, draft, cells)
     scratch = cpu_compute(draft, batch) if on_cpu else device_compute(draft, batch)
@@ -24,6 +24,15 @@ def draft_model_lines(request: PlanRequest, draft: ModelFacts, cells: Cells) -> 
         *_lines(held, embedding, spread=len(request.devices) > 1),
         compute_line("draft compute", scratch, batch),
     )
+
+
+def draft_model_cache(request: PlanRequest, draft: ModelFacts, cells: Cells) -> int:
+    """Bytes of the draft model's attention cache, which is as long as the target's."""
+    return block_sizes(_own_request(request), draft, cells).total().kv
+
+
+def _own_request(request: PlanRequest) -> PlanRequest:
+    return replace(request, draft=None, speculation=None, kv_dtype=request.draft_kv_dtype, devices=request.devices[-1:])
 
 
 def _lines(held: Placed, embedding: int, *, spread: bool) -> tuple[Line, ...]:

@@ -68,7 +68,7 @@ def block_layout(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, b
     group = _group_size([count for count in buckets if count])
     full, sliding, states = (-(-count // group) for count in buckets)
     page, one_kind = max(block * widest, state), sliding + states == 0
-    reasons = _doubts(request, facts, rules, mixed=len(set(token_bytes)) > 1 and not one_kind)
+    reasons = _doubts(request, facts, rules, mixed=len(set(token_bytes)) > 1 and not one_kind, one_kind=one_kind)
     return BlockLayout(
         block_size=block,
         page_bytes=page,
@@ -180,7 +180,9 @@ def _group_size(buckets: Sequence[int]) -> int:
     return max(buckets) if max(buckets) < _UNEVEN * min(buckets) else min(buckets)
 
 
-def _doubts(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed: bool) -> tuple[str, ...]:
+def _doubts(
+    request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed: bool, one_kind: bool
+) -> tuple[str, ...]:
     """Why the layout is modelled and not exact; empty when it is exact."""
     kind = request.kv_dtype or "auto"
     plain = kind == "auto" or dtype_bytes(kind) is not None
@@ -206,6 +208,7 @@ def _doubts(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, mixed:
         and request.device_kind == "cuda",
         f"the layers of a {method} drafter are not in the block arithmetic": drafter and request.draft is None,
         "the draft model's layers are counted like the target's, no log has confirmed it": drafter
-        and request.draft is not None,
+        and request.draft is not None
+        and not one_kind,
     }
     return tuple(reason for reason, holds in found.items() if holds)

@@ -9,7 +9,7 @@ from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import GIB
 from gearshift.planner.draft_fit import draft_misfits
 from gearshift.planner.kv_types import vllm_cache_type_since
-from gearshift.planner.ledger import PagedKv
+from gearshift.planner.ledger import PagedKv, missing_files_note
 from gearshift.planner.positions import beyond_vllm, scaled, vllm_default
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_blocks import BlockLayout, block_layout
@@ -113,6 +113,8 @@ def notes(start: VllmStart) -> tuple[str, ...]:
 
 
 def _file_notes(start: VllmStart) -> Iterator[str]:
+    if start.facts.missing_files:
+        yield missing_files_note(start.facts)
     if start.facts.format == "gguf" and not start.rules.loads_gguf:
         yield "vLLM loads GGUF files up to 0.23 only, later ones with a plugin"
     yield from filter(None, (_beyond(start, allowed=True), scaled(start.request, start.facts, context=start.context)))
