@@ -120,3 +120,23 @@ async def test_keys_and_home_folders_are_not_told() -> None:
         env={"HF_HOME": "~/hf", "HF_ENDPOINT": "https://hub.example"},
         weights=(WeightFile("~/qwen/model.safetensors", 1, None),),
     )
+
+
+async def test_a_share_in_a_lease_needs_no_turn_and_ends_with_it(make: MakeControl, tmp_path: Path) -> None:
+    it = make()
+    with pytest.raises(UnknownIdError, match="no lease 'gone'"):
+        it.control.share("gone", "m:a")  # before anybody may hold one
+    admin = admin_of(it, tmp_path)
+    lease = await admin.take_lease("m:a", exclusive=True, ttl_s=60)
+    assert await it.control.request("m:a").wait(0) is None  # it is exclusive
+    done, going = it.control.share(lease.id, "m:a"), it.control.share(lease.id, "m:a")
+    done.release()
+    assert (going.variant.id, going.queued_s, going.load_s) == ("m:a", 0.0, 0.0)
+    assert it.control.in_flight("m:a") == 1
+    with pytest.raises(UnknownIdError, match="is on m:a, not on m:b"):
+        it.control.share(lease.id, "m:b")
+    admin.end_lease(lease.id)
+    assert await going.revoked() == "the operator's lease it was under has ended: released"
+    assert not asyncio.ensure_future(done.revoked()).done()
+    with pytest.raises(UnknownIdError, match="there is no lease"):
+        it.control.share(lease.id, "m:a")

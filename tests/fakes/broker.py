@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gearshift.domain.errors import UnknownModelError
+from gearshift.domain.errors import UnknownIdError, UnknownModelError
 from gearshift.domain.launch import Endpoint, MetricNames
 from gearshift.domain.leasing import Lease, Route, State, Upstream, VariantStatus
 from gearshift.domain.variant import Variant
@@ -73,6 +73,7 @@ class FakeBroker:
     asked: list[tuple[str, bool]] = field(default_factory=list)  # variant, side
     tickets: list[FakeTicket] = field(default_factory=list)
     leases: list[FakeLease] = field(default_factory=list)
+    shared: str | None = None  # the id of an operator's lease
 
     def resolve(self, name: str | None) -> Route:
         if name in {None, self.variant.model, self.variant.id}:
@@ -91,6 +92,13 @@ class FakeBroker:
         if self.open:
             self.grant(ticket)
         return ticket
+
+    def share(self, lease_id: str, variant: str) -> FakeLease:
+        if (lease_id, variant) != (self.shared, self.variant.id):
+            msg = f"there is no lease {lease_id!r}"
+            raise UnknownIdError(msg)
+        self.leases.append(FakeLease(self.variant, self.upstream))
+        return self.leases[-1]
 
     def grant(self, ticket: FakeTicket, *, load_s: float = 0.0) -> FakeLease:
         lease = FakeLease(self.variant, self.upstream, queued_s=0.25, load_s=load_s)

@@ -17,7 +17,7 @@ from artifacts.gguf_bytes import gguf_bytes
 from gearshift import __version__
 from gearshift.hardware import core_count
 from gearshift.store import Measurements
-from system.harness import Gearshift
+from system.harness import Gearshift, chat_body
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -25,6 +25,7 @@ Start = Callable[..., Any]
 
 ENGINE = Path(__file__).parents[1] / "fakes/truth_engine.py"
 KEY = "the-operators-own-key"
+BEARER = {"Authorization": f"Bearer {KEY}"}
 SMALL = ("--input", "32", "--output", "8", "--requests", "1", "--repeats", "1")
 SUMMED = ("drain_s", "stop_s", "memory_s", "load_s", "probe_s", "overhead_s")
 
@@ -66,7 +67,7 @@ async def bench(server: Gearshift, *words: str, remote: bool = True) -> Any:
 
 async def test_a_remote_server_tells_what_it_runs_as_it_does_on_its_own_box(server: Gearshift, tmp_path: Path) -> None:
     (server.home / "admin.sock").rename(tmp_path / "kept.sock")
-    asked = ("concurrency", "--model", "m:a", "--levels", "1", *SMALL)
+    asked = ("concurrency", "--model", "m:a", "--levels", "1", *SMALL, "--beside-traffic")
     far = await bench(server, *asked)
     found = far["target"]["provenance"]
     weights = tmp_path / "a.gguf"
@@ -87,13 +88,31 @@ async def test_a_remote_server_tells_what_it_runs_as_it_does_on_its_own_box(serv
     port = (await server.row("m:a"))["port"]
     assert (await server.admin("POST", "/variants/m:a/unload")).status == 200
     again = await bench(server, *asked)
-    near = await bench(server, *asked, "--beside-traffic", "--key-env", "KEY", remote=False)
+    near = await bench(server, *asked, "--key-env", "KEY", remote=False)
     assert (await server.row("m:a"))["port"] != port
     assert again["target"]["provenance"] == near["target"]["provenance"] == found
     store = Measurements(server.home / "gearshift.db")
     addresses = [cell.record.key for kept in store.experiments() for cell in store.experiment(kept.id).cells]
     assert len(addresses) == 3
     assert len(set(addresses)) == 1
+    assert await server.stop() == 0
+
+
+async def test_a_remote_server_is_measured_alone_while_others_wait(server: Gearshift) -> None:
+    await server.call("POST", "/v1/chat/completions", json=chat_body("m:a"), headers=BEARER)
+    measured = asyncio.create_task(bench(server, "concurrency", "--model", "m:a", "--levels", "1,2", *SMALL))
+    while not any(lease["exclusive"] for lease in (await server.admin("GET", "/leases")).json):
+        assert not measured.done(), await measured
+        await asyncio.sleep(0.01)
+    other = await server.call("POST", "/v1/chat/completions", json=chat_body("m:a"), headers=BEARER)
+    assert other.status == 200  # it waited for the lease's end
+    found = await measured
+    assert found["target"]["provenance"]["through"] == "the gateway, alone"
+    assert [cell["tokens"]["usage"] for cell in found["cells"]] == [8, 8]
+    assert "foreign_requests" not in {flag for cell in found["cells"] for flag in cell["flags"]}
+    async with asyncio.timeout(5):  # the server notices a client's end a little later
+        while (await server.admin("GET", "/leases")).json:
+            await asyncio.sleep(0.01)
     assert await server.stop() == 0
 
 

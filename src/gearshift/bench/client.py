@@ -51,7 +51,8 @@ class Client:
     """One server under test. Use as an async context manager; a session keeps its connections alive between trials.
 
     ``control_url`` is where control pages are (``/metrics``, ``/tokenize``), when that is not ``base_url``: behind a
-    gateway, the engine itself.
+    gateway, the engine itself. ``lease``, set before it is entered, is an operator's lease on the variant: a Gearshift
+    then serves every call under it.
     """
 
     def __init__(
@@ -62,10 +63,13 @@ class Client:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._headers = headers | {"Content-Type": "application/json", "Accept": "text/event-stream"}
         self._timeout_s = timeout_s
+        self.lease: str | None = None
         self._session: aiohttp.ClientSession | None = None
         self._control_session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        if self.lease is not None:
+            self._headers["X-Gearshift-Lease"] = self.lease
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None),  # each call has its own deadline

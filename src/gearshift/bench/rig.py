@@ -60,6 +60,11 @@ class Rig:
         self._target: Target | None = None
         self._sources: dict[tuple[str, str, str | None], Source] = {}
 
+    def under(self, lease: str | None) -> Self:
+        """This rig, not entered yet, with every call made under an operator's lease on the variant (None: without)."""
+        self._client.lease = lease
+        return self
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self._client)

@@ -21,8 +21,8 @@ from gearshift.control.refusals import refusal_error
 from gearshift.control.residency import Dependencies, Residency
 from gearshift.control.status import StatusView
 from gearshift.control.tickets import HeldLease, QueueTicket, Waited
-from gearshift.domain.errors import GearshiftError
-from gearshift.domain.leasing import Route, Upstream, VariantStatus
+from gearshift.domain.errors import GearshiftError, UnknownIdError
+from gearshift.domain.leasing import Lease, Route, Upstream, VariantStatus
 from gearshift.domain.settings import Settings
 from gearshift.scheduler import (
     Arrive,
@@ -76,6 +76,7 @@ class Control:
         self._phases = {variant: slot.phase for variant, slot in self._scheduler.slots.items()}
         self._stops: dict[str, int] = {}  # stops that ended, by variant
         self._moved = asyncio.Event()
+        self._share: Callable[[str, str], Lease] = _no_lease
         self._preloads: set[asyncio.Task[None]] = set()
         self.journal = dependencies.journal
         self._status = StatusView(self._scheduler, self._residency, dependencies.preparation)
@@ -104,6 +105,13 @@ class Control:
         if (refusal := ticket.refusal) is not None:
             raise refusal
         return ticket
+
+    def share(self, lease_id: str, variant: str) -> Lease:
+        return self._share(lease_id, variant)
+
+    def share_by(self, share: Callable[[str, str], Lease]) -> None:
+        """Who knows operators' leases says so: shares in them are asked of ``share`` from now on."""
+        self._share = share
 
     def peek(self, variant: str) -> Upstream | None:
         slot = self._scheduler.slots.get(variant)
@@ -326,3 +334,7 @@ class Control:
 
     def _at_rest(self) -> bool:
         return not any(slot.holding and not slot.stuck for slot in self._scheduler.slots.values())
+
+
+def _no_lease(lease_id: str, _variant: str) -> Lease:
+    raise UnknownIdError(f"there is no lease {lease_id!r}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gearshift.control.loop import Control
+from gearshift.control.tickets import HeldLease, Waited
 from gearshift.domain.admin import LONGEST_LEASE_S, OperatorLease
 from gearshift.domain.errors import GearshiftError, UnknownIdError
 from gearshift.domain.leasing import Lease
@@ -19,6 +20,7 @@ class _Held:
     lease: Lease
     timer: asyncio.TimerHandle
     watch: asyncio.Task[None]
+    shares: set[HeldLease] = field(default_factory=set)
 
 
 class OperatorLeases:
@@ -27,6 +29,7 @@ class OperatorLeases:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._held: dict[str, _Held] = {}
+        control.share_by(self.share)
 
     def all(self) -> tuple[OperatorLease, ...]:
         return tuple(held.told for held in self._held.values())
@@ -50,6 +53,20 @@ class OperatorLeases:
         self._control.journal.add("lease.taken", id=told.id, variant=variant, exclusive=exclusive)
         return told
 
+    def share(self, lease_id: str, variant: str) -> Lease:
+        """A request's part in a lease: no wait, whatever the engine's slots. Raises UnknownIdError.
+
+        It keeps nothing resident by itself, so it is taken back when the lease ends.
+        """
+        held = self._get(lease_id)
+        if held.told.variant != variant:
+            hint = f"name {held.told.variant} as the model, or take a lease on {variant}"
+            raise UnknownIdError(f"the lease {lease_id!r} is on {held.told.variant}, not on {variant}", hint=hint)
+        whole = held.lease
+        share = HeldLease(whole.variant, whole.upstream, Waited(0.0, 0.0), lambda: held.shares.discard(share))
+        held.shares.add(share)
+        return share
+
     def renew(self, lease_id: str, ttl_s: float | None) -> OperatorLease:
         """``ttl_s`` None: for as long as before. Raises UnknownIdError, and GearshiftError for a time out of range."""
         held = self._get(lease_id)
@@ -65,6 +82,8 @@ class OperatorLeases:
         del self._held[lease_id]
         held.timer.cancel()
         held.watch.cancel()
+        for share in held.shares:
+            share.revoke(f"the operator's lease it was under has ended: {reason}")
         held.lease.release()
         self._control.journal.add("lease.ended", id=lease_id, variant=held.told.variant, reason=reason)
 

@@ -112,6 +112,10 @@ class Broker(Protocol):
         """Join the variant's queue. Raises QueueFullError (with Retry-After), NotResidentError or DrainingError."""
         ...
 
+    def share(self, lease_id: str, variant: str) -> Lease:
+        """A share in an operator's lease on the variant: served at once, and over with it. Raises UnknownIdError."""
+        ...
+
     def peek(self, variant: str) -> Upstream | None:
         """The resident engine of a variant for requests that must never cause a load, or None."""
         ...

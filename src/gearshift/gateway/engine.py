@@ -38,10 +38,13 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+LEASE_HEADER: Final = b"x-gearshift-lease"  # an operator's lease that the request is made under
 # Beside keys: what belongs to our own origin (cookies, Origin), what aiohttp sets itself, and Expect, which the
 # server below us has answered already.
 _NOT_FORWARDED = (
-    _HOP_BY_HOP | CREDENTIAL_HEADERS | {b"host", b"content-length", b"cookie", b"origin", b"expect", b"accept-encoding"}
+    _HOP_BY_HOP
+    | CREDENTIAL_HEADERS
+    | {b"host", b"content-length", b"cookie", b"origin", b"expect", b"accept-encoding", LEASE_HEADER}
 )
 # CORS and proxy buffering are the gateway's to answer; server and date are set by the server below us.
 _NOT_RETURNED = _HOP_BY_HOP | {b"server", b"date", b"set-cookie", b"x-accel-buffering"}

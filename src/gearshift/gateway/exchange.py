@@ -13,8 +13,8 @@ from gearshift.domain.errors import NotResidentError
 from gearshift.domain.leasing import Broker, Lease, Route, Ticket
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings, SideRule
-from gearshift.edge.asgi import Header, Headers
-from gearshift.gateway.engine import EngineClient
+from gearshift.edge.asgi import Header, Headers, header
+from gearshift.gateway.engine import LEASE_HEADER, EngineClient
 from gearshift.gateway.heartbeat import Heartbeat
 from gearshift.gateway.payload import Payload
 from gearshift.gateway.presence import Hold, Presence, Watch
@@ -98,8 +98,13 @@ class Exchange:
 async def lease_for(services: Services, route: Route, headers: Headers, comments: Reply | None = None) -> Lease:
     """Queue until the variant is the request's to use; ``comments`` gets keep-alive lines meanwhile.
 
-    Raises QueueFullError, NotResidentError, DrainingError or LoadFailedError. Cancelling it leaves the queue.
+    A request that names an operator's lease is part of that and does not queue.
+
+    Raises UnknownIdError, QueueFullError, NotResidentError, DrainingError or LoadFailedError. Cancelling it leaves the
+    queue.
     """
+    if (lease_id := header(headers, LEASE_HEADER)) is not None:
+        return services.broker.share(lease_id.decode("latin-1"), route.variant.id)
     settings = services.settings()
     ticket = services.broker.request(route.variant.id, side=route.side or is_side(headers, settings.side))
     try:

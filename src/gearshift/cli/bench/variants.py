@@ -40,8 +40,9 @@ async def open_variants(asked: Asked, names: Mapping[str, str], progress: Progre
 class VariantSwitch:
     """Makes a cell's variant current. One lease and one rig at a time; each engine start has a boot of its own.
 
-    With the exclusive lease the engine is measured directly. Beside traffic, or from another box, requests go through
-    the gateway, and the engine's own pages through its ``/upstream/``.
+    With the exclusive lease the engine is measured directly, from another box through the gateway under that lease: an
+    engine listens on its own box only. Beside traffic requests go through the gateway too. From another box the
+    engine's own pages are below its ``/upstream/``.
     """
 
     def __init__(self, asked: Asked, admin: BenchAdmin, chosen: Mapping[str, str], progress: Progress) -> None:
@@ -92,27 +93,28 @@ class VariantSwitch:
         return rig
 
     async def _leased(self, variant: str, stack: AsyncExitStack) -> Rig:
-        exclusive = self.exclusive
         async with self._stages(variant):
-            lease = await stack.enter_async_context(self._admin.held(variant, exclusive=exclusive))
+            lease = await stack.enter_async_context(self._admin.held(variant, exclusive=self.exclusive))
         row = await self._admin.get(f"/variants/{variant}")
         self._pid = row["pids"][0] if row["pids"] else None
-        through = "the engine, alone" if exclusive else "the gateway, beside other traffic"
+        direct = self.exclusive and self.here
+        traffic = "alone" if self.exclusive else "beside other traffic"
+        through = f"the {'engine' if direct else 'gateway'}, {traffic}"
         provenance = {"through": through, **await provenance_of(self._admin, variant)}
-        if exclusive:
+        if self.exclusive:
             self._asked.session.output.say(f"{variant} is held exclusively while it is measured; others wait")
+        if direct:
             return Rig(lease.endpoint, provenance=provenance, telemetry=self._telemetry)
         gateway = await self._gateway()
-        self._asked.session.output.say(f"{variant} is measured through {gateway}, beside other traffic")
-        pages = lease.endpoint if self.here else f"{gateway}/upstream/{variant}"
+        self._asked.session.output.say(f"{variant} is measured through {gateway}, {traffic}")
         return Rig(
             gateway,
             model=variant,
             key=self._asked.gateway_key,
-            control_url=pages,
+            control_url=lease.endpoint if self.here else f"{gateway}/upstream/{variant}",
             provenance=provenance,
             telemetry=self._telemetry,
-        )
+        ).under(lease.id if self.exclusive else None)
 
     @asynccontextmanager
     async def _stages(self, variant: str) -> AsyncIterator[None]:
@@ -132,8 +134,8 @@ class VariantSwitch:
 
     @property
     def exclusive(self) -> bool:
-        """An engine listens on its own box only, so from elsewhere there is just the gateway."""
-        return not self._asked.beside_traffic and self.here
+        """Whether nobody else is served meanwhile."""
+        return not self._asked.beside_traffic
 
     @property
     def here(self) -> bool:
