@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import gguf
@@ -28,8 +28,8 @@ class TinyModel:
         writer = gguf.GGUFWriter(path, self.arch)
         for key, value in {
             **{f"{self.arch}.{k}": v for k, v in self.keys.items()},
-            **self.extra,
             **vocabulary(),
+            **self.extra,
         }.items():
             _add(writer, key, value)
         for name, shape in self.tensors.items():
@@ -59,6 +59,20 @@ def dense() -> TinyModel:
     """Llama: two layers of full attention, two KV heads."""
     layers = 2
     return TinyModel("llama", _base(layers, kv_heads=2), {**_outer(), **_each(layers, _attention(2), _ffn())})
+
+
+def wider(model: TinyModel, more: int) -> TinyModel:
+    """The model with so many tokens more."""
+    words = vocabulary()
+    tokens, kinds = words["tokenizer.ggml.tokens"], words["tokenizer.ggml.token_type"]
+    assert isinstance(tokens, list)
+    assert isinstance(kinds, list)
+    extra: dict[str, Value] = {
+        "tokenizer.ggml.tokens": [*map(str, tokens), *(f"<|{number}|>" for number in range(more))],
+        "tokenizer.ggml.token_type": [*map(int, kinds), *[3] * more],
+    }
+    ends = dict.fromkeys(("token_embd.weight", "output.weight"), (VOCAB + more, HIDDEN))
+    return replace(model, extra=extra, tensors={**model.tensors, **ends})
 
 
 def mixture() -> TinyModel:

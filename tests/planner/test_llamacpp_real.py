@@ -17,6 +17,7 @@ from gearshift.artifacts.model import read_model
 from gearshift.domain.device import Device
 from gearshift.domain.paths import resolve_paths
 from gearshift.domain.variant import EngineRef, Speculation, Variant
+from gearshift.engines import log_fold
 from gearshift.planner.ledger import Line, Plan, SlotKv
 from gearshift.planner.planning import plan, plan_variant
 from gearshift.planner.request import PlannedDevice, PlanRequest
@@ -146,6 +147,24 @@ def test_a_slot_ends_where_the_plan_says(tmp_path: Path, args: dict[str, str], o
     words = (word for name, value in args.items() for word in (f"--{name}", value))
     log = start_up_log(file, "-c", "16384", "-np", "1", *words)
     assert f"n_ctx_slot = {slots(planned).slot_context}," in log
+
+
+@pytest.mark.parametrize(("more", "drafts"), [(128, True), (129, False)])
+def test_a_drafter_of_a_foreign_vocabulary_is_left_idle_and_planned_so(
+    tmp_path: Path, more: int, *, drafts: bool
+) -> None:
+    model = tiny_gguf.dense().write(tmp_path / "target.gguf")
+    draft = tiny_gguf.wider(tiny_gguf.dense(), more).write(tmp_path / "draft.gguf")
+    wanted = replace(request(parallel=1), speculation=Speculation("draft", 2, str(draft)), draft=read_model(draft))
+    planned = plan(wanted, read_model(model))
+    log = start_up_log(model, *flags(request(parallel=1)), "--spec-type", "draft-simple", "-md", str(draft))
+    state = log_fold("llama.cpp")
+    for line in log.splitlines():
+        state = state.feed(line)
+    idle = [notice for notice in state.report.notices if "failed to initialize speculative decoding" in notice]
+    assert (state.report.ready, state.report.failure) == (True, None)
+    assert bool(idle) is not drafts
+    assert any("draft nothing" in note for note in planned.notes) is not drafts
 
 
 def test_the_engines_own_estimate_agrees(model: Path) -> None:
