@@ -16,9 +16,14 @@ KEPT = 1024  # events a late reader can still get
 class Journal:
     """Append never waits for a reader; a reader that fell behind the ring gets one ``events.lost`` in their place."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int | None = None) -> None:
+        """``first`` is the id of the first event: by default the time in microseconds since 1970.
+
+        A later server's ids so lie above every earlier one's, which gave out fewer than one each microsecond; they
+        stay below 2**53 until 2255, so that any JSON reader has them exact.
+        """
         self._events: deque[ServerEvent] = deque(maxlen=KEPT)
-        self._next = 1
+        self._first = self._next = time.time_ns() // 1000 if first is None else first
         self._news = asyncio.Event()
         self._closed = False
 
@@ -37,10 +42,17 @@ class Journal:
     async def follow(self, after: int | None) -> AsyncIterator[AsyncIterator[ServerEvent]]:
         """Iterate events newer than ``after`` (None = only those to come).
 
-        An id that was never given out is an earlier server's: whoever resumes from it gets all that is kept.
+        An id that was never given out is an earlier server's: whoever resumes from it gets all of this one's, and
+        ``events.lost`` for those no longer kept. 0 asks for what is kept.
         """
-        newest = self._next - 1
-        yield self._read(newest if after is None else after if after <= newest else 0)
+        yield self._read(self._resumed(after))
+
+    def _resumed(self, after: int | None) -> int:
+        """The newest id that a reader has seen, or would have."""
+        if after is None:
+            return self._next - 1
+        ours = self._first <= after < self._next
+        return after if ours or after == 0 else self._first - 1
 
     async def _read(self, seen: int) -> AsyncIterator[ServerEvent]:
         while True:
