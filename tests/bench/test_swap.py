@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -50,10 +52,14 @@ class RecordedSwapper:
     async def asleep(self, variant: str) -> bool:
         return self.waking is not None and variant not in self._stopped
 
-    async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
-        phases = self.phases if self.waking is None or variant in self._stopped else self.waking
-        self._stopped.discard(variant)
-        return None if phases is None else replace(phases, variant=variant, at=at)
+    @asynccontextmanager
+    async def swap_of(self, variant: str) -> AsyncIterator[Callable[[], Awaitable[SwapRecord | None]]]:
+        async def record() -> SwapRecord | None:
+            phases = self.phases if self.waking is None or variant in self._stopped else self.waking
+            self._stopped.discard(variant)
+            return None if phases is None else replace(phases, variant=variant)
+
+        yield record
 
 
 @pytest.mark.anyio

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class MeasuredAdmin(FakeAdmin):
         self.endpoints = endpoints
         self.taken: list[tuple[str, bool]] = []
         self.ended: list[str] = []
+        self.clock_off_s = 60.0  # the server's clock against the client's
+        self._unloaded: str | None = None
 
     async def take_lease(self, variant: str, *, exclusive: bool, ttl_s: float) -> OperatorLease:
         lease = await super().take_lease(variant, exclusive=exclusive, ttl_s=ttl_s)
@@ -53,11 +56,23 @@ class MeasuredAdmin(FakeAdmin):
         return not self.leases()
 
     async def unload(self, variant: str) -> None:
-        """The next request makes it resident again, which is what the event is of."""
+        """The next request makes it resident again."""
         await super().unload(variant)
-        seconds = {"drain_s": 0.0, "stop_s": 0.1, "memory_s": 0.0, "load_s": 0.5, "probe_s": 0.1, "overhead_s": 0.0}
-        data = {"variant": variant, "stopped": ["m:a", "m:b"], **seconds, "total_s": 0.7, "cold": True}
-        self.past.append(ServerEvent(len(self.past) + 1, time.time() + 60, "swap.done", data))
+        self._unloaded = variant
+
+    @asynccontextmanager
+    async def events(self, *, after: int | None = None) -> AsyncIterator[AsyncIterator[ServerEvent]]:
+        """Whoever follows causes a swap next: its request goes to a truth server, which knows of no swap."""
+        async with super().events(after=after) as events:
+            if self._unloaded is not None:
+                self.swapped(self._unloaded)
+                self._unloaded = None
+            yield events
+
+    def swapped(self, variant: str, *, load_s: float = 0.5) -> None:
+        seconds = {"drain_s": 0.0, "stop_s": 0.1, "memory_s": 0.0, "load_s": load_s, "probe_s": 0.1, "overhead_s": 0.0}
+        data = {"variant": variant, "stopped": ["m:a", "m:b"], **seconds, "total_s": load_s + 0.2, "cold": True}
+        self.past.append(ServerEvent(len(self.past) + 1, time.time() + self.clock_off_s, "swap.done", data))
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +141,17 @@ def test_swaps_have_every_pair_with_its_phases(gearshift: Gearshift, admin: Meas
     (row,) = json.loads(gearshift("results", "list", "--json").stdout)
     assert (row["experiment"], row["cells"], row["state"]) == ("swap", 2, "done")
     assert admin.taken == []
+
+
+@pytest.mark.parametrize("clock_off_s", [-3600.0, 3600.0], ids=["behind", "ahead"])
+def test_a_swap_has_its_own_phases_whatever_the_servers_clock_says(
+    gearshift: Gearshift, admin: MeasuredAdmin, clock_off_s: float
+) -> None:
+    admin.clock_off_s = clock_off_s
+    for variant in ("m:a", "m:b"):
+        admin.swapped(variant, load_s=99.0)
+    found = document(gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json"))
+    assert [cell["load_s"]["median"] for cell in found["cells"]] == [0.5, 0.5]
 
 
 SWAPS = ("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, fields
 from itertools import permutations
 from typing import Any, Protocol
@@ -36,8 +37,11 @@ class Swapper(Protocol):
         """Whether it sleeps at this moment."""
         ...
 
-    async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
-        """The record of this variant becoming resident after ``at`` (unix time); None when the server keeps none."""
+    def swap_of(self, variant: str) -> AbstractAsyncContextManager[Callable[[], Awaitable[SwapRecord | None]]]:
+        """Follow the server's swaps from entering on.
+
+        What it gives, once asked, is the record of this variant becoming resident since; None where none is kept.
+        """
         ...
 
 
@@ -201,12 +205,12 @@ async def measure(
 
 
 async def _trial(client: Client, swapper: Swapper, origin: str, goal: str) -> SwapTrial:
-    begun = time.time()
-    sample = await client.send(Ask(goal, 1, exact=False).call(_PROMPT), epoch=time.perf_counter())
-    if not sample.ok or sample.ttft_s is None:
-        msg = f"swapping from {origin} to {goal} failed: {sample.error or 'no token came'}"
-        raise TargetError(msg, hint="look at the variant's log")
-    return SwapTrial(sample.ttft_s, await swapper.swap_since(goal, begun))
+    async with swapper.swap_of(goal) as record:
+        sample = await client.send(Ask(goal, 1, exact=False).call(_PROMPT), epoch=time.perf_counter())
+        if not sample.ok or sample.ttft_s is None:
+            msg = f"swapping from {origin} to {goal} failed: {sample.error or 'no token came'}"
+            raise TargetError(msg, hint="look at the variant's log")
+        return SwapTrial(sample.ttft_s, await record())
 
 
 def sleeps(cells: Sequence[SwapCell]) -> dict[str, dict[str, object] | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -81,20 +81,23 @@ class BenchAdmin:
         row: Mapping[str, Any] = await self.get(f"/variants/{quote(variant)}")
         return bool(row["state"] == "sleeping")
 
-    async def swap_since(self, variant: str, at: float) -> SwapRecord | None:
-        """The first record of ``variant`` becoming resident after ``at`` (unix time); None when none comes in time."""
-        async for event in self._events():
-            if event["kind"] == "swap.done" and event["data"]["variant"] == variant and event["at"] > at:
-                return record_of({**event["data"], "at": event["at"]})
-        return None
+    @asynccontextmanager
+    async def swap_of(self, variant: str) -> AsyncIterator[Callable[[], Awaitable[SwapRecord | None]]]:
+        """Follow the server from here on; asked for, gives the first swap to ``variant`` since, None when none comes.
 
-    async def _events(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Every event that is still kept and each new one, until none has come for so long."""
-        async with self._sent("GET", "/events?after=0") as answer:
+        The order is the server's, so that no two clocks are compared.
+        """
+        async with self._sent("GET", "/events") as answer:
             with suppress(TimeoutError):
-                while line := await asyncio.wait_for(answer.content.readline(), _EVENT_S):
-                    if line.startswith(b"data: "):
-                        yield json.loads(line[6:])
+                await asyncio.wait_for(answer.content.readline(), _EVENT_S)  # a comment: it is connected
+
+            async def first() -> SwapRecord | None:
+                async for event in _events(answer):
+                    if event["kind"] == "swap.done" and event["data"]["variant"] == variant:
+                        return record_of({**event["data"], "at": event["at"]})
+                return None
+
+            yield first
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: object = None) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -110,6 +113,14 @@ class BenchAdmin:
         except aiohttp.ClientConnectionError as error:
             hint = "start one: gearshift serve; or name any server with --url"
             raise NoServerError(f"no Gearshift answers at {self._target.place}: {error}", hint=hint) from error
+
+
+async def _events(answer: aiohttp.ClientResponse) -> AsyncIterator[Mapping[str, Any]]:
+    """Each event of a stream, until none has come for so long."""
+    with suppress(TimeoutError):
+        while line := await asyncio.wait_for(answer.content.readline(), _EVENT_S):
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
 
 
 def _refusal(status: int, text: str) -> AdminError:
