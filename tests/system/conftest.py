@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,23 @@ from typing import Any
 import aiohttp
 import pytest
 
-from system.harness import Gearshift, free_port
+from gearshift.domain.variant import EngineRef
+from gearshift.toolchain import Toolchain, demo_gguf, demo_hf
+from system.harness import REAL, Gearshift, free_port
 
 Starter = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def gguf() -> str:
+    """Real weights for llama-server."""
+    return str(demo_gguf(REAL, lambda _: None))
+
+
+@pytest.fixture(scope="session")
+def hf() -> str:
+    """Real weights for vLLM."""
+    return str(demo_hf(REAL, Toolchain(REAL, os.environ).find(EngineRef("vllm")), lambda _: None))
 
 
 @pytest.fixture

@@ -20,8 +20,12 @@ import aiohttp
 import yaml
 
 from fakes.engine_argv import fake_engine_argv
+from gearshift.domain.paths import resolve_paths
 
 START_S = 20.0
+# Where the engines and weights of real runs are: this user's own, whatever state folder a test gives its server.
+REAL = resolve_paths({name: value for name, value in os.environ.items() if name != "GEARSHIFT_HOME"})
+ENV = {"GEARSHIFT_ENGINES": str(REAL.engines)}
 
 
 def free_port() -> int:

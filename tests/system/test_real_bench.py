@@ -12,33 +12,18 @@ from typing import Any
 
 import pytest
 
-from gearshift.domain.paths import resolve_paths
-from gearshift.domain.variant import EngineRef
 from gearshift.hardware.host_bandwidth import cache_bytes
 from gearshift.report.caveats import MEANINGS
-from gearshift.toolchain import Toolchain, demo_gguf, demo_hf
-from system.harness import Gearshift, bench, marked
+from system.harness import ENV, Gearshift, bench, marked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 Start = Callable[..., Any]
 
-REAL = resolve_paths({name: value for name, value in os.environ.items() if name != "GEARSHIFT_HOME"})
-ENV = {"GEARSHIFT_ENGINES": str(REAL.engines)}
 # What other programs on the box may cause; everything else would be a fault of ours or of the engine.
 OF_THE_BOX = {
     "busy_cores", "client_overloaded", "drift", "first_trial_odd", "outlier_trial", "single_run", "ttft_uncertain",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def gguf() -> str:
-    return str(demo_gguf(REAL, lambda _: None))
-
-
-@pytest.fixture(scope="module")
-def hf() -> str:
-    return str(demo_hf(REAL, Toolchain(REAL, os.environ).find(EngineRef("vllm")), lambda _: None))
 
 
 def check(cell: dict[str, Any]) -> None:

@@ -11,28 +11,13 @@ from typing import Any
 import openai
 import pytest
 
-from gearshift.domain.paths import resolve_paths
-from gearshift.domain.variant import EngineRef
-from gearshift.toolchain import Toolchain, demo_gguf, demo_hf
-from system.harness import alive, marked, read, run_serve, until
+from system.harness import ENV, alive, marked, read, run_serve, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 Start = Callable[..., Any]
 
-REAL = resolve_paths({name: value for name, value in os.environ.items() if name != "GEARSHIFT_HOME"})
-ENV = {"GEARSHIFT_ENGINES": str(REAL.engines)}
 REPEATING = "Repeat this sentence five times: the cat sat on the mat and the dog sat on the cat."
-
-
-@pytest.fixture(scope="module")
-def gguf() -> str:
-    return str(demo_gguf(REAL, lambda _: None))
-
-
-@pytest.fixture(scope="module")
-def hf() -> str:
-    return str(demo_hf(REAL, Toolchain(REAL, os.environ).find(EngineRef("vllm")), lambda _: None))
 
 
 def llama(gguf: str, **more: Any) -> dict[str, Any]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gearshift.bench.importers.imported import Document, Imported, ImportedRow, Summary, merge, number, whole
+from gearshift.bench.importers.imported import (
+    Document,
+    Imported,
+    ImportedRow,
+    Summary,
+    has_benchmarks,
+    merge,
+    number,
+    whole,
+)
 from gearshift.stats import first_is_odd, invariants, percentile
 from gearshift.stats.invariants import Check
 
@@ -19,8 +28,7 @@ DEFINITIONS = {
 
 def matches(rows: Sequence[Document]) -> bool:
     """A llama-benchy report."""
-    benchmarks = rows[0].get("benchmarks")
-    return isinstance(benchmarks, list) and bool(benchmarks) and "tg_throughput" in benchmarks[0]
+    return has_benchmarks(rows, "tg_throughput")
 
 
 def read(rows: Sequence[Document]) -> Imported:

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gearshift.bench.importers.imported import Document, Imported, ImportedRow, Summary, merge, number, summary, whole
+from gearshift.bench.importers.imported import (
+    Document,
+    Imported,
+    ImportedRow,
+    Summary,
+    has_benchmarks,
+    merge,
+    number,
+    summary,
+    whole,
+)
 from gearshift.stats import invariants
 from gearshift.stats.invariants import Check
 
@@ -25,8 +35,7 @@ _FEW = 30  # requests below which its percentiles repeat single requests
 
 def matches(rows: Sequence[Document]) -> bool:
     """A guidellm report of any version."""
-    benchmarks = rows[0].get("benchmarks")
-    return isinstance(benchmarks, list) and bool(benchmarks) and "metrics" in benchmarks[0]
+    return has_benchmarks(rows, "metrics")
 
 
 def read(rows: Sequence[Document]) -> Imported:

@@ -74,6 +74,12 @@ class Imported:
         }
 
 
+def has_benchmarks(rows: Sequence[Document], key: str) -> bool:
+    """Whether it is a report whose ``benchmarks`` hold ``key``: two tools have that name for their list."""
+    benchmarks = rows[0].get("benchmarks")
+    return isinstance(benchmarks, list) and bool(benchmarks) and key in benchmarks[0]
+
+
 def merge(checks_by_row: Sequence[Iterable[Check]]) -> tuple[Check, ...]:
     """One check a name over all rows: failed where any row failed, unknown where none could be judged."""
     found: dict[str, list[Check]] = {}
