@@ -66,6 +66,15 @@ def test_excerpts_of_several_starts_are_told_apart_by_what_is_printed_once() -> 
     assert found == [(round(5.98 * GIB), 567_978), (round(6.01 * GIB), 569_878)]
 
 
+def test_the_starts_of_a_router_s_children_stand_in_the_order_in_which_they_began() -> None:
+    def child(number: int, weights: str) -> list[str]:
+        return [f"[{number}] {line}" for line in LLAMACPP.replace("92.10", weights).splitlines()]
+
+    router = "0.00.002.000 I srv  llama_server: router server is listening on http://127.0.0.1:8080"
+    lines = [*child(100, "1.00"), router, *child(200, "2.00"), *child(100, "3.00"), router]
+    assert [start.report.figures.weights_bytes for start in read_starts(lines)] == [MIB, 2 * MIB, 3 * MIB]
+
+
 def test_a_router_s_children_are_read_one_by_one() -> None:
     mixed = [f"[{child}] {line}" for line in LLAMACPP.splitlines() for child in (100, 200)]
     starts = read_starts(mixed)

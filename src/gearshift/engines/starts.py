@@ -59,10 +59,17 @@ def engine_of(lines: Iterable[str]) -> EngineKind:
 
 
 def read_starts(lines: Iterable[str], engine: EngineKind | None = None) -> tuple[Start, ...]:
-    """Every start in a log in file order, a router's children one after the other; empty for an empty log."""
-    kept = [_Line(line, clean(line)) for line in lines if line.strip() and not line.startswith("# ")]
+    """Every start in a log in the order in which they began; empty for an empty log.
+
+    Of a router only its children are starts: its own lines load no model.
+    """
+    numbered = enumerate(lines)
+    kept = [_Line(at, line, clean(line)) for at, line in numbered if line.strip() and not line.startswith("# ")]
     kind = engine or _engine_of(line.text for line in kept)
-    return tuple(_read(kind, part) for stream in _streams(kept) for part in _split(kind, stream))
+    streams = _streams(kept)
+    own = [part for stream in streams.values() for part in _split(kind, stream)]
+    starts = [_read(kind, part) for part in sorted(own, key=lambda part: part[0].at)]
+    return tuple(starts if len(streams) <= 1 else [start for start in starts if _tells_anything(start)] or starts[-1:])
 
 
 def clock(line: str) -> float | None:
@@ -76,8 +83,9 @@ def clock(line: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line as it stands in the log, and as the engine wrote it."""
+    """A line as it stands in the log, and as the engine wrote it; ``at`` counts the log's lines."""
 
+    at: int
     raw: str
     text: str
 
@@ -105,12 +113,18 @@ def _seconds(date: str, time: str) -> float | None:
         return None
 
 
-def _streams(lines: list[_Line]) -> Iterator[list[_Line]]:
+def _tells_anything(start: Start) -> bool:
+    report = start.report
+    return report.ready or report.failure is not None or bool(report.figures.buffers)
+
+
+def _streams(lines: list[_Line]) -> dict[str, list[_Line]]:
+    """The log's lines by who printed them: a router's children, and what has no such prefix."""
     streams: dict[str, list[_Line]] = {}
     for line in lines:
         match = _SOURCE.match(line.text)
         streams.setdefault(match[1] if match else "", []).append(line)
-    yield from streams.values()
+    return streams
 
 
 def _split(kind: EngineKind, lines: list[_Line]) -> Iterator[list[_Line]]:
