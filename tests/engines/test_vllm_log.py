@@ -297,6 +297,24 @@ def test_weights_are_taken_from_the_last_memory_line_up_to_0_26(fold: Fold) -> N
     assert (figures.weights_bytes, figures.kv_pool_bytes) == (round(19.78 * GIB), round(8.2 * GIB))
 
 
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (["error: unrecognized arguments: --swap-space 4"], "unrecognized arguments: --swap-space 4"),
+        (
+            [said("EngineCore", "AssertionError", "ERROR"), said("APIServer", "RuntimeError: x", "ERROR")],
+            "AssertionError",
+        ),
+        (["[rank0]: torch.OutOfMemoryError: CUDA out of memory."], "torch.OutOfMemoryError: CUDA out of memory."),
+        ([said("EngineCore", "Starting to load model x..."), "Killed"], "Killed"),
+    ],
+)
+def test_a_failure_in_few_words_is_one_all_the_same(lines: list[str], cause: str, fold: Fold) -> None:
+    failure = fold("vllm", "\n".join(lines)).failure
+    assert failure is not None
+    assert failure.cause == cause
+
+
 def test_a_pool_of_less_than_nothing_is_none(fold: Fold) -> None:
     figures = fold("vllm", said("EngineCore", "Available KV cache memory: -1.25 GiB")).figures
     assert (figures.kv_pool_bytes, figures.buffers) == (None, ())

@@ -90,6 +90,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
         (r"NCCL error|unhandled (?:cuda|system) error", "set env NCCL_P2P_DISABLE=1 where the cards have no P2P"),
         (r"Sleep mode is not supported", "remove sleep from the variant: this platform has no sleep mode"),
         (r"not a valid model identifier|Repo id must be|Invalid repository ID|is not a local folder", _WEIGHTS),
+        (r"^Killed$", "the kernel ended it, most likely for want of RAM (journalctl -k): free some, or lower kv_bytes"),
         (r"double free or corruption|died unexpectedly", "a crash inside the engine; try without speculation first"),
         (
             r"unrecognized arguments: (.*)",

@@ -13,21 +13,22 @@ from gearshift.engines.causes import explain
 from gearshift.engines.lines import COUNT, NUMBER, clean
 
 _PREFIX = re.compile(
+    r"(?:\[rank\d+\]: )?"  # what torch puts before a rank's traceback
     r"(?:\((?P<process>[A-Za-z]+)[-_ ]?(?P<rank>\w*?) pid=\d+\) )?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w.]+:\d+\] )?)?"
 )
 _RANK = re.compile(r"TP(\d+)")
 _PERCENT = re.compile(r"(\d{1,3})% ?(?:Completed|\|)")
 _FLOAT = re.compile(rf"(-?{NUMBER}) GiB")
-_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Exit)): ?(?P<text>.*)")
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(?P<text>.*)|$)")
 _REASON = re.compile(
     r" +(?:Value error, |(?=Input should be|Extra inputs))(.*?)(?: \[type=.*)?$"
 )  # below pydantic's head
-_ARGPARSE = re.compile(r"[\w.\- ]+: error: (.*)")
+_ARGPARSE = re.compile(r"(?:[\w.\- ]+: )?error: (.*)")
 _VERSION = re.compile(r"(?:^ ?|█ +|API server )version v?(\d+\.\d\S*)$")  # in the banner, or what a cut left of it
 _DIED = re.compile(r"Worker proc \S+ died unexpectedly \(exit code: (-?\d+)\)")
 _ABORT = re.compile(
-    r"double free|free\(\): |malloc\(\): |corrupted |Segmentation fault|terminate called|Fatal Python error"
+    r"double free|free\(\): |malloc\(\): |corrupted |Segmentation fault|terminate called|Fatal Python error|Killed$"
 )
 _ASKED = re.compile(r"KeyboardInterrupt|RuntimeError: cancelled|asyncio\.exceptions\.CancelledError")  # no failures
 _ECHOES = re.compile(  # they point at a failure told before; alone they are all there is, as after a SIGKILL
