@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -86,6 +87,36 @@ def test_appended_lines_in_a_json_file_are_rows(tmp_path: Path) -> None:
     result = read_file(write(tmp_path, lines))
     assert [row.concurrency for row in result.rows] == [1, 4]
     assert "row 1" in next(check.detail for check in result.invariants if check.name == "in_flight_le_concurrency")
+
+
+def test_a_figure_that_is_no_number_is_unknown(tmp_path: Path) -> None:
+    text = json.dumps(VLLM | {"request_throughput": math.nan, "mean_ttft_ms": math.inf})
+    (row,) = read_file(write(tmp_path, text.replace("Infinity", "1e999"))).rows
+    assert row.request_s is None
+    assert row.ttft_s is None or "mean" not in row.ttft_s
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        (json.dumps(VLLM, indent=1)[:-40], "line"),
+        (json.dumps(VLLM)[:-40], "was it cut off?"),
+    ],
+)
+def test_a_file_that_is_cut_off_or_no_result_is_an_error_and_not_a_crash(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ImportFormatError, match="neither JSON nor JSON lines") as caught:
+        read_file(write(tmp_path, text))
+    assert said in f"{caught.value.message} {caught.value.hint}"
+    assert "line 1 column 2 " not in caught.value.message
+
+
+def test_a_file_too_large_for_memory_is_refused_by_its_size(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.json"
+    with huge.open("wb") as file:
+        file.truncate(5 * 2**30)  # sparse: it takes no room
+    with pytest.raises(ImportFormatError, match=r"has 5(\.0+)? GiB"):
+        read_file(huge)
 
 
 def test_a_sweeps_summary_is_a_list_of_runs(tmp_path: Path) -> None:

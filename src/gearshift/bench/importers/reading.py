@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gearshift.bench.importers import aiperf, benchy, guidellm, inference_perf, llamacpp, sglang, vllm
 from gearshift.bench.importers.imported import Document, Imported, ImportFormatError
+from gearshift.domain.units import GIB, format_bytes
 from gearshift.stats.invariants import Check
 
 Matches = Callable[[Sequence[Document]], bool]
@@ -25,6 +27,7 @@ _FORMATS: tuple[tuple[Matches, Read], ...] = (
     (sglang.matches, sglang.read),
     (vllm.matches, vllm.read),
 )
+_MOST_BYTES = GIB  # a file with every answer's text of a long run has some hundred MB
 KNOWN = "vllm bench serve, llama-bench, llama-batched-bench, guidellm, aiperf, llama-benchy, inference-perf, sglang"
 
 
@@ -57,6 +60,9 @@ def cross_check(results: Sequence[Imported]) -> tuple[Check, ...]:
 
 def _rows(path: Path) -> list[Document]:
     try:
+        if (size := path.stat().st_size) > _MOST_BYTES:
+            msg = f"{path} has {format_bytes(size)}; result files have at most {format_bytes(_MOST_BYTES)}"
+            raise ImportFormatError(msg, hint="export the result without the texts of its answers")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path} cannot be read: {error}"
@@ -71,11 +77,29 @@ def _rows(path: Path) -> list[Document]:
 
 def _parse(path: Path, text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
-        pass  # several documents, one a line; some tools append such lines to a .json file
-    try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return _one_document(text)
     except ValueError as error:
-        msg = f"{path} is neither JSON nor JSON lines: {error}"
-        raise ImportFormatError(msg, hint=f"known are: {KNOWN}") from error
+        whole = error
+    try:  # several documents, one a line; some tools append such lines to a .json file
+        return [_one_document(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        pretty = text.lstrip()[:2].strip() in {"{", "["}  # its first line is no document of its own
+        msg = f"{path} is neither JSON nor JSON lines: {whole if pretty else error}"
+        raise ImportFormatError(msg, hint=f"was it cut off? Known are: {KNOWN}") from error
+
+
+def _one_document(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError as error:
+        msg = "nested too deeply"
+        raise ValueError(msg) from error
+
+
+def _no_number(_constant: str) -> None:
+    """NaN and Infinity, which some tools write where they know nothing: unknown."""
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
