@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
 
+from gearshift.bench import cores
 from gearshift.bench.cores import CoreTimes, listener, read_core_times
 from gearshift.bench.truth import Script, serve
 from gearshift.bench.watch import watching
@@ -58,3 +61,13 @@ def test_the_engines_time_counts_its_tree_and_never_ourselves() -> None:
     assert parent.engine_s is not None
     assert read_core_times([os.getpid()]).engine_s == 0
     assert read_core_times([]).engine_s is None
+
+
+def test_a_tree_is_the_same_by_the_kernels_lists_and_by_every_processs_parent() -> None:
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as child:
+        while not (grandchildren := cores._children(child.pid)):
+            time.sleep(0.01)
+        assert list(cores._by_scan()(child.pid)) == grandchildren
+        assert cores._trees([child.pid]) == {child.pid, *grandchildren}
+        child.communicate(b"\n")

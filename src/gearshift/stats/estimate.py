@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gearshift.stats.bootstrap import Boots, hierarchical_bootstrap
 from gearshift.stats.percentiles import median
@@ -23,6 +24,12 @@ def estimate(boots: Boots, *, seed: int = 0) -> Estimate | None:
 
     One trial of one boot is a single run: its requests show the spread inside that run only, so no interval is given.
     """
+    return _estimate(tuple(tuple(tuple(trial) for trial in boot) for boot in boots), seed)
+
+
+@lru_cache(maxsize=1024)
+def _estimate(boots: Boots, seed: int) -> Estimate | None:
+    """Kept, because a cell's figure is asked for by its record, its document, the advice and the figures made of it."""
     trials = [trial for boot in boots for trial in boot if trial]
     values = [value for trial in trials for value in trial]
     if not values:
