@@ -326,6 +326,17 @@ def test_a_broken_head_that_nobody_asks_for_is_a_note() -> None:
     assert finding.severity == "note"
 
 
+def test_checkpoints_count_beside_the_prompt_cache_and_no_limit_is_more_than_any_ram() -> None:
+    roomy = box(1, memory=HostMemory(64 * GIB, 10 * GIB, 0, 0))
+    (finding,) = seen(
+        VARIANT_CHECKS, "llamacpp-host-cache", llamacpp(hybrid(recurrent=STATE), context=262144, on=roomy)
+    )
+    assert "and checkpoints" in finding.what
+    assert seen(VARIANT_CHECKS, "llamacpp-host-cache", llamacpp(context=262144, on=roomy)) == []
+    (endless,) = seen(VARIANT_CHECKS, "llamacpp-host-cache", llamacpp(on=roomy, args={"cache-ram": -1}))
+    assert "no limit" in endless.what
+
+
 def test_sliding_windows_cannot_shift_their_cache_either() -> None:
     sliding = dense(family="gemma3", layers=(Layer("sliding", 1, 64, 64),))
     (finding,) = seen(VARIANT_CHECKS, "llamacpp-cache-reuse", llamacpp(sliding, args={"context-shift": None}))

@@ -177,6 +177,8 @@ gpu1: 6.76 GiB of 24 GiB
   ·  free             17.2 GiB  +- 789 MiB in all
 
 host memory beside the cards: pinned inputs 1.04 GiB
+host memory that fills as it serves, at most: prompt cache 8 GiB, context
+checkpoints 6.61 GiB
 
 cache
   attention        4.25 GiB: 131,072 cells, one cache for all slots, 34,816

@@ -29,6 +29,7 @@ class Box:
 
     devices: tuple[Device, ...]
     others: Mapping[str, int] = field(default_factory=dict)
+    ram_bytes: int | None = None  # of the host, None = another one
 
 
 def box_of(gpu: Gpu, cards: int) -> Box:
@@ -89,7 +90,7 @@ def _request(
     if not absent:
         devices = planned_devices(variant, box.devices)
         request = request_for(variant, devices, engine_version=engine_version, calibration=calibration)
-        return replace(request, other_bytes=box.others)
+        return replace(request, other_bytes=box.others, ram_bytes=box.ram_bytes)
     named = tuple(Device(_name(gpu), None, "", 0) for gpu in variant.gpus or ())
     request = request_for(variant, named, engine_version=engine_version)
     return replace(request, devices=tuple(PlannedDevice(device.id, None) for device in request.devices))

@@ -10,7 +10,7 @@ from gearshift.advice.plan_variants import Box
 from gearshift.cli.session import Session
 from gearshift.domain.device import Device, DeviceMemory
 from gearshift.domain.errors import GearshiftError
-from gearshift.hardware import open_memory
+from gearshift.hardware import host_memory, open_memory
 from gearshift.planner.gpus import Gpu
 
 
@@ -18,7 +18,8 @@ def this_box(session: Session) -> Box:
     """This box's devices and what is held there by others than the engines of the running server."""
     memory = open_memory(session.env)
     devices = memory.devices()
-    return Box(devices, _held_by_others(memory, devices, our_pids(session)))
+    held = _held_by_others(memory, devices, our_pids(session))
+    return Box(devices, held, host_memory().total_bytes)
 
 
 def our_pids(session: Session) -> frozenset[int]:

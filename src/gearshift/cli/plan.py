@@ -96,7 +96,12 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
     box = this_box(session) if gpu is None else Box(())
     devices = flag_devices(kind, given["gpus"] or 1, gpu, box.devices)
     request = PlanRequest(
-        engine, devices, version=given["engine_version"], device_kind=kind, other_bytes=_others_on(box, devices)
+        engine,
+        devices,
+        version=given["engine_version"],
+        device_kind=kind,
+        other_bytes=_others_on(box, devices),
+        ram_bytes=box.ram_bytes,
     )
     request = with_draft(changed(request, _changes(given, engine)), read_model)
     facts = loadable(engine, read_model(weights))
@@ -147,7 +152,7 @@ def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tup
     if len(gpus) < cards:
         msg = f"this box has {len(gpus)} GPUs, not {cards}: name them with --gpu"
         raise click.UsageError(msg)
-    return replace(variant, gpus=None), Box(gpus[:cards], box.others)
+    return replace(variant, gpus=None), Box(gpus[:cards], box.others, box.ram_bytes)
 
 
 def _changes(given: Mapping[str, Any], engine: EngineKind) -> dict[str, Any]:

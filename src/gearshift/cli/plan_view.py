@@ -21,6 +21,7 @@ from gearshift.domain.units import MIB, format_bytes
 from gearshift.planner.answers import Lever
 from gearshift.planner.gpus import Gpu
 from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, SlotKv
+from gearshift.planner.llamacpp_host import GROWING
 
 WIDEST = 100  # a bar that is wider says no more
 _LEVERS = 5
@@ -60,13 +61,21 @@ def _parts(subject: Subject, answer: PlanAnswer, width: int, glyphs: Glyphs) -> 
     yield _headline(subject, answer)
     yield from (Text.assemble(("refused: ", "red"), reason) for reason in plan.refusals)
     yield from _devices(plan.ledger, width, glyphs)
-    if plan.host:
-        yield Text(f"\nhost memory beside the cards: {_named(plan.host)}")
+    yield from _host(plan.host)
     yield from _cache(answer)
     yield from _rooms(answer)
     yield from _levers(answer.levers)
     yield from _speed(answer)
     yield from (Text.assemble(("note: ", "yellow"), note) for note in plan.notes)
+
+
+def _host(lines: Sequence[Line]) -> Iterator[RenderableType]:
+    """What lies in host memory from the start, and what grows there."""
+    resting, growing = ([line for line in lines if (line.name in GROWING) is grows] for grows in (False, True))
+    told = {"host memory beside the cards": resting, "host memory that fills as it serves, at most": growing}
+    named = [f"{what}: {found}" for what, of in told.items() if (found := _named(of))]
+    if named:
+        yield Text("\n" + "\n".join(named))
 
 
 def _headline(subject: Subject, answer: PlanAnswer) -> Text:

@@ -99,7 +99,7 @@ class Plan:
     refusals: tuple[str, ...] = ()  # why the engine would not start, with its own figures
     kv: PagedKv | SlotKv | None = None
     ledger: tuple[DeviceLedger, ...] = ()
-    host: tuple[Line, ...] = ()  # host memory beside a GPU
+    host: tuple[Line, ...] = ()  # host memory beside the devices, and what grows there as it serves
     kv_bytes: int | None = None
     context: int | None = None
     notes: tuple[str, ...] = ()

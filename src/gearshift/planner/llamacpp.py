@@ -11,6 +11,7 @@ from gearshift.planner.ledger import DeviceLedger, Plan, SlotKv, calibrated, mis
 from gearshift.planner.llamacpp_caches import bytes_per_token, state_rows, target_types
 from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
 from gearshift.planner.llamacpp_draft import draft_model_cache, draft_model_lines
+from gearshift.planner.llamacpp_host import beyond_ram, growing_lines, prompt_cache_limit
 from gearshift.planner.llamacpp_ledger import card_ledgers, cpu_ledger, host_lines
 from gearshift.planner.llamacpp_start import LlamaStart, resolve
 from gearshift.planner.positions import llamacpp_longest, scaled
@@ -27,16 +28,17 @@ def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
     planned = (cpu_ledger(start),) if on_cpu else card_ledgers(start)
     ledgers = _with_draft_model(start, tuple(_measured(request, ledger) for ledger in planned))
     reasons = _refusals(request, facts)
+    host = (*(() if on_cpu else host_lines(start)), *growing_lines(request, facts))
     complete = facts.weights_known and not request.draft_unknown and not _has_unmodelled_state(facts)
     return Plan(
         fits=verdict(ledgers, reasons, complete=complete),
         refusals=reasons,
         kv=_figures(start),
         ledger=ledgers,
-        host=() if on_cpu else host_lines(start),
+        host=host,
         kv_bytes=sum(start.sizes.kv) + sum(start.sizes.draft_kv) + sum(start.sizes.state),
         context=start.cells.per_stream,
-        notes=_notes(start),
+        notes=(*_notes(start), *filter(None, (beyond_ram(request, ledgers, host),))),
         complete=complete,
     )
 
@@ -84,6 +86,7 @@ def _notes(start: LlamaStart) -> tuple[str, ...]:
         f"a request ends at the model's {trained:,} tokens, in a cache of {cells:,}": cells - trained >= _PADDING,
         scaled(request, facts, context=cells) or "": scaled(request, facts, context=cells) is not None,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
+        "the prompt cache in host memory has no limit (-cram)": prompt_cache_limit(request) is None,
         f"context checkpoints take up to {kept / GIB:.1f} GiB of host memory: see -ctxcp and -cms": kept >= GIB,
         "layers stay on the host: expect a fraction of the speed": start.partly_offloaded,
         "tensors moved to the host are not modelled: the cards' weights are upper bounds": request.overrides,

@@ -49,6 +49,8 @@ class PlanRequest:
     full_sliding_cache: bool = False  # llama.cpp --swa-full
     batch: int = 2048  # llama.cpp -b
     ubatch: int = 512  # llama.cpp -ub
+    prompt_cache: int | None = None  # llama.cpp -cram in bytes; below 0 = no limit, None = that build's default
+    ram_bytes: int | None = None  # of the host beside the cards; None = not known
     checkpoints: int = 32  # llama.cpp -ctxcp
     checkpoint_spacing: int = 8192  # llama.cpp -cms, tokens
     max_num_batched_tokens: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 from gearshift.artifacts.facts import Rope
 from gearshift.artifacts.hf_config import HfConfig, context_of, rope_of
 from gearshift.domain.device import CPU_DEVICE, Device
-from gearshift.domain.units import GIB, parse_bytes, parse_tokens
+from gearshift.domain.units import GIB, MIB, parse_bytes, parse_tokens
 from gearshift.domain.variant import ArgValue, Speculation, Variant
 from gearshift.planner.calibration import Calibration
 from gearshift.planner.request import PlannedDevice, PlanRequest, Split, is_mtp
@@ -146,10 +147,17 @@ def _llamacpp(base: PlanRequest, variant: Variant) -> PlanRequest:
         full_sliding_cache=flags.switch("swa-full") is True,
         batch=flags.number("batch-size", "b") or base.batch,
         ubatch=flags.number("ubatch-size", "ub") or base.ubatch,
+        prompt_cache=_mebibytes(flags, "cache-ram", "cram"),
         checkpoints=_count(flags.number("ctx-checkpoints", "ctxcp"), base.checkpoints),
         checkpoint_spacing=flags.number("checkpoint-min-step", "cms") or base.checkpoint_spacing,
         speculation=speculation,
     )
+
+
+def _mebibytes(flags: Flags, *names: str) -> int | None:
+    """Bytes of a whole number of MiB; -1 is one too."""
+    value = _real(flags.text(*names))
+    return None if value is None or not math.isfinite(value) else int(value) * MIB
 
 
 def _count(given: int | None, default: int) -> int:

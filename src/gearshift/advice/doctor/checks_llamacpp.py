@@ -8,8 +8,11 @@ from gearshift.advice.doctor.case import Case
 from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Sighting
 from gearshift.advice.doctor.speculating import methods, with_mtp
-from gearshift.domain.units import MIB, format_bytes
+from gearshift.artifacts.facts import ModelFacts
+from gearshift.domain.units import format_bytes
 from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
+from gearshift.planner.llamacpp_host import prompt_cache_limit
+from gearshift.planner.request import PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for
 
 LLAMACPP: list[Check[Case]] = []
@@ -21,7 +24,6 @@ _SERVER = "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README
 _BROKEN_MTP = range(10741, 10744)
 _NO_SHIFT = ("qwen35", "qwen35moe")  # interleaved rotary positions cannot be shifted
 _LONG_WINDOW = 32_768  # tokens: an unasked window beyond this surprises a 24 GB card
-_CACHE_RAM_MIB = 8192  # --cache-ram's default
 _MISTRUSTED = {"off", "false", "0", "disabled"}
 
 
@@ -195,18 +197,31 @@ def _context_unset(case: Case) -> Iterator[Sighting]:
 @_check(
     "llamacpp-host-cache",
     "warning",
-    "llama.cpp's prompt cache (8 GiB unless set) larger than the RAM that is free",
+    "llama.cpp's prompt cache (8 GiB unless set) and checkpoints larger than the RAM that is free",
     why="Saved prompts, and with MTP their growing checkpoints, are kept in host memory until the box swaps or kills.",
     fix="write args cache-ram: MIB with a figure that fits, or 0",
     link=_SERVER,
 )
 def _host_cache(case: Case) -> Iterator[Sighting]:
-    given = case.arg("cache-ram")
-    wanted = (given if isinstance(given, int) else _CACHE_RAM_MIB) * MIB
     free = case.box.memory.available_bytes if case.box.memory else None
-    if _here(case) and free is not None and wanted > free:
-        what = f"the prompt cache may take {format_bytes(wanted)}, {format_bytes(free)} of RAM are free"
+    if not _here(case) or free is None:
+        return
+    request = request_for(case.variant, case.box.devices, engine_version=case.version)
+    limit, kept = prompt_cache_limit(request), _kept(request, case.model)
+    if limit is None:
+        yield Sighting(f"the prompt cache has no limit, {format_bytes(free)} of RAM are free", "args.cache-ram")
+    elif limit and limit + kept > free:
+        beside = f" and checkpoints {format_bytes(kept)}" if kept else ""
+        what = f"the prompt cache may take {format_bytes(limit)}{beside}, {format_bytes(free)} of RAM are free"
         yield Sighting(what, "args.cache-ram")
+
+
+def _kept(request: PlanRequest, model: ModelFacts | None) -> int:
+    """Checkpoints of full slots; 0 where nothing is known of the model, or llama.cpp has no such cache type."""
+    try:
+        return full_slot_bytes(request, model) if model else 0
+    except ValueError:  # engine-flags says so
+        return 0
 
 
 @_check(
@@ -222,10 +237,7 @@ def _checkpoints(case: Case) -> Iterator[Sighting]:
     devices = planned_devices(case.variant, case.box.devices)
     if not (_here(case) and case.model and devices and free is not None):
         return
-    try:
-        kept = full_slot_bytes(request_for(case.variant, devices, engine_version=case.version), case.model)
-    except ValueError:  # a cache type that llama.cpp does not have; engine-flags says so
-        return
+    kept = _kept(request_for(case.variant, devices, engine_version=case.version), case.model)
     if kept > free:
         what = f"checkpoints may take {format_bytes(kept)}, {format_bytes(free)} of RAM are free"
         yield Sighting(what, "args.ctx-checkpoints")
