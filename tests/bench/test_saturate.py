@@ -28,6 +28,20 @@ async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
     assert result.outcome.advice[0].startswith("holds 20 requests/s")
 
 
+@pytest.mark.anyio
+async def test_a_rate_whose_cell_is_invalid_counts_for_nothing_and_has_no_limit_of_streams() -> None:
+    base = CellPlan("", depth=48, output=5, requests=4, trials=1)
+    strict = Limits(decode_share=-1.0)  # any lateness of the client is too much
+    async with serve(Script(ttft_s=0.005, step_s=0.001)) as server, Rig(server.url, limits=strict) as rig:
+        plan = saturate.plan(base, first_rate=50.0, most=1)
+        result = await saturate.run(Runner(rig), plan, saturate.Goal(ttft_s=5.0))
+    (words,) = result.outcome.advice
+    assert words.startswith("of no account: 50/s: loop lag")
+    assert result.outcome.findings is not None
+    assert [row["valid"] for row in result.outcome.findings["goodput"]] == [False]  # type: ignore[attr-defined]
+    assert result.cells[0].to_json()["concurrency"] is None
+
+
 def sample(ttft_s: float, *, late_s: float = 0.0) -> Sample:
     return Sample(1.0 + late_s, 2.0, 200, planned_s=1.0, chunk_s=(ttft_s, ttft_s + 1.0))
 

@@ -137,7 +137,7 @@ class CellResult:
         usage, server, ids = token_counts(self.trials)
         kv = [trial.kv_use for trial in self.trials if trial.kv_use is not None]
         return {
-            "concurrency": self.plan.concurrency,
+            "concurrency": self.plan.concurrency if self.plan.rate is None else None,  # an open loop has no limit
             "depth": self.depth,
             "setting": self.plan.setting,
             "trials": len(self.trials),

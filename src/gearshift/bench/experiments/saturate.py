@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import ExperimentResult, Outcome
@@ -75,17 +75,29 @@ def goodput(cell: CellResult, goal: Goal) -> Goodput:
 
 
 def conclude(cells: Sequence[CellResult], goal: Goal) -> Outcome:
-    """The highest rate that held."""
-    found = [goodput(cell, goal) for cell in cells]
+    """The highest rate that held, from valid cells only; the rows have all."""
+    rows = [{**asdict(goodput(cell, goal)), "valid": cell.valid} for cell in cells]
+    advice = (*_highest([goodput(cell, goal) for cell in cells if cell.valid]), *_left_out(cells))
+    return Outcome(advice=advice, findings={"goodput": rows})
+
+
+def _left_out(cells: Sequence[CellResult]) -> Iterator[str]:
+    if invalid := [cell for cell in cells if not cell.valid]:
+        which = ", ".join(cell.plan.setting for cell in invalid)
+        yield f"of no account: {which}: {invalid[0].flags[0].detail}"
+
+
+def _highest(found: Sequence[Goodput]) -> Iterator[str]:
     held = [item for item in found if item.holds]
+    if not found:
+        return
     if not held:
         words = f"even {found[0].rate:.3g} requests/s met the goal only {found[0].share:.0%} of the time: start lower"
     elif len(held) == len(found):
         words = f"{held[-1].rate:.3g} requests/s still held: raise the rate"
     else:
         words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} within the goal)"
-    rows = [{"rate": item.rate, "share": item.share, "low": item.low, "high": item.high} for item in found]
-    return Outcome(advice=(words,), findings={"goodput": rows})
+    yield words
 
 
 def wilson(good: int, total: int, *, z: float = 1.959964) -> tuple[float, float]:
