@@ -110,6 +110,32 @@ async def test_a_real_engine_has_its_share_of_what_this_box_s_memory_allows(gear
     assert marked(server.home) == []
 
 
+@pytest.mark.timeout(120)
+async def test_a_real_engine_elsewhere_is_measured_alone_and_tells_all_of_itself(
+    gearshift: Start, gguf: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 2, "args": {"threads": 1}}
+    keys = [{"name": "me", "key_env": "OPERATOR", "role": "operator"}]
+    server = await gearshift({"a": small}, env={**ENV, "OPERATOR": "key"}, api_keys=keys)
+    monkeypatch.setenv("GEARSHIFT_URL", server.url)
+    monkeypatch.setenv("GEARSHIFT_OPERATOR_KEY", "key")
+    found = await bench(server, "concurrency", "--model", "m:a", "--levels", "1,2", "--input", "48", "--output", "16",
+                        "--requests", "2", "--repeats", "1")  # fmt: skip
+    for cell in found["cells"]:
+        check(cell)
+    told = found["target"]["provenance"]
+    assert told["through"] == "the gateway, alone"
+    assert told["engine"]["version"] == "11434"
+    assert len(told["engine"]["digest"]) == 64
+    assert "PORT" in told["argv"]
+    (weights,) = told["weights"]
+    assert weights["file"].endswith(Path(gguf).name)
+    assert len(weights["sha256"]) == 64
+    assert len(told["template_sha256"]) == 64
+    assert found["target"]["engine"] == "llama.cpp"
+    assert await server.stop() == 0
+
+
 @pytest.mark.timeout(240)
 async def test_vllm_that_drafts_with_a_model_agrees_on_time_and_tokens(gearshift: Start, hf: str) -> None:
     """A model that drafts for itself: greedy answers accept nearly all, so that an event carries several tokens."""
