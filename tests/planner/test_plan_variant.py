@@ -178,6 +178,21 @@ def test_without_a_context_llama_cpp_fits_one_to_the_card() -> None:
     assert planned.bytes_by_device["GPU-a"] <= 23 * GIB
 
 
+def test_d5_a_context_of_0_is_the_whole_window_and_is_not_shortened_to_fit() -> None:
+    """R3's Q6_K was listed with 131k of context, its recipe has -c 0: the model's 262,144."""
+    facts = replace(
+        qwen27b_gguf(), layer_bytes=(280 * MIB,) * 65, tensors=(TensorGroup("body", "Q4_K", 1, 64 * 280 * MIB, 1),)
+    )
+    asked, left = (
+        plan_variant(variant("llama.cpp", args, parallel=1), facts, GPUS[:1], engine_version=None)
+        for args in ({"ctx-size": 0}, {"ctx-size": "auto"})
+    )
+    assert isinstance(asked.kv, SlotKv)
+    assert isinstance(left.kv, SlotKv)
+    assert asked.kv.cells == 262_144 > left.kv.cells
+    assert (asked.fits, left.fits) == (False, True)
+
+
 DRAFTING = Speculation("draft", 4, draft="/models/small")
 
 

@@ -177,8 +177,10 @@ def test_public_start_up_logs_are_reproduced(
 
 @pytest.mark.parametrize(("pool", "length"), [(3.01, 172_032), (3.405, 196_608)])  # logged as 3.41
 def test_a_packed_cache_is_fitted_to_its_pool(pool: float, length: int) -> None:
-    kv = figures(plan(request("0.28.0", kv="turboquant_4bit_nc", pool=int(pool * GIB)), qwen27b()))
+    wanted = request("0.28.0", kv="turboquant_4bit_nc", pool=int(pool * GIB))
+    kv = figures(plan(wanted, qwen27b()))
     assert kv.block_size == 3072
+    assert round(layout(wanted, qwen27b()).padding_percent or 0, 2) == 0.38
     assert kv.max_context == length
 
 

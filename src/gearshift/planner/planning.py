@@ -13,7 +13,7 @@ from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import DeviceLedger, Line, Plan, verdict, with_others
 from gearshift.planner.llamacpp import plan_llamacpp
 from gearshift.planner.llamacpp_fit import longest_total_context
-from gearshift.planner.request import PlanRequest
+from gearshift.planner.request import WHOLE_WINDOW, PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for, spreads
 from gearshift.planner.vllm import plan_vllm
 from gearshift.planner.vllm_start import resolve
@@ -82,6 +82,8 @@ def settled(request: PlanRequest, facts: ModelFacts, *, automatic_pool: bool = F
     if request.engine == "vllm":
         pool = resolve(request, facts).smallest_pool if automatic_pool else None
         return replace(request, kv_bytes=request.kv_bytes if request.kv_bytes is not None else pool)
+    if request.context == WHOLE_WINDOW:
+        return replace(request, context=request.positions or facts.context_train)
     if request.context is not None or request.device_kind == "cpu":
         return request
     fitted = longest_total_context(request, facts, most=request.positions or facts.context_train or 0, spare=_FIT_SPARE)

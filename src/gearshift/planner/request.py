@@ -14,6 +14,9 @@ DeviceKind = Literal["cuda", "cpu"]
 Split = Literal["none", "layer", "tensor"]
 
 
+WHOLE_WINDOW = 0  # as a context: what the model was trained for, and no shortening (an explicit llama.cpp -c 0)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedDevice:
     """A device to place on; ``total_bytes`` None = unknown, then fit is unknown too."""

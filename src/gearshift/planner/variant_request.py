@@ -15,7 +15,7 @@ from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import GIB, MIB, parse_bytes, parse_tokens
 from gearshift.domain.variant import ArgValue, Speculation, Variant
 from gearshift.planner.calibration import Calibration
-from gearshift.planner.request import PlannedDevice, PlanRequest, Split, is_mtp
+from gearshift.planner.request import WHOLE_WINDOW, PlannedDevice, PlanRequest, Split, is_mtp
 
 _SPLITS: dict[str, Split] = {"none": "none", "layer": "layer", "row": "layer", "tensor": "tensor"}
 _OVERRIDES = ("override-tensor", "ot", "n-cpu-moe", "ncmoe", "cpu-moe", "n-cpu-ffn", "ncffn")
@@ -133,7 +133,7 @@ def _llamacpp(base: PlanRequest, variant: Variant) -> PlanRequest:
         split=_SPLITS.get(flags.text("split-mode", "sm") or "layer", "layer"),
         shares=_shares(flags.text("tensor-split", "ts")),
         gpu_layers=_gpu_layers(flags.text("gpu-layers", "n-gpu-layers", "ngl")),
-        context=_context(flags, variant, "ctx-size", "c"),
+        context=WHOLE_WINDOW if flags.number("ctx-size", "c") == 0 else _context(flags, variant, "ctx-size", "c"),
         positions=_overridden_length(flags),
         rope=_rope(flags),
         kv_dtype=_cache_types(flags, ("cache-type-k", "ctk"), ("cache-type-v", "ctv"), variant.kv_dtype),
