@@ -16,7 +16,7 @@ from gearshift.domain.units import GIB, format_bytes
 from gearshift.hardware import core_count, cpu_name, host_memory
 from gearshift.hardware.gpu_bandwidth import measure_gpu_bandwidth
 from gearshift.hardware.host_bandwidth import measure_host_bandwidth
-from gearshift.planner.gpus import Gpu, MeasuredBandwidth, card_of
+from gearshift.planner import Gpu, MeasuredBandwidth, card_of
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from gearshift.planner.calibration import Calibration
+from gearshift.planner import Calibration
 
 log = structlog.get_logger(__name__)
 

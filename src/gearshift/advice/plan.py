@@ -7,17 +7,29 @@ from dataclasses import dataclass, replace
 
 from gearshift.advice.bandwidths import HOW
 from gearshift.advice.measured import Measured
-from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts import ModelFacts
 from gearshift.domain.variant import EngineKind
-from gearshift.planner.answers import Lever, levers, longest_context, model_longest, streams_at_once
-from gearshift.planner.ceiling import Ceiling, Hardware, Workload, decode_ceiling
-from gearshift.planner.document import JsonValue, plan_document
-from gearshift.planner.gpus import Gpu
-from gearshift.planner.ledger import Plan
-from gearshift.planner.planning import plan
-from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner import (
+    Ceiling,
+    Gpu,
+    Hardware,
+    JsonValue,
+    Lever,
+    Plan,
+    PlannedDevice,
+    PlanRequest,
+    Workload,
+    decode_ceiling,
+    hardware_of,
+    levers,
+    longest_context,
+    model_longest,
+    plan,
+    plan_document,
+    streams_at_once,
+    workload_of,
+)
 from gearshift.planner.vllm_start import undivided
-from gearshift.planner.workload import hardware_of, workload_of
 
 SHORT_REQUEST = 8192  # tokens; beside the whole context, what most requests are at most
 

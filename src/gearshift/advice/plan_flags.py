@@ -9,8 +9,7 @@ from typing import Any
 
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import EngineKind, Speculation
-from gearshift.planner.gpus import Gpu
-from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
+from gearshift.planner import DeviceKind, Gpu, PlannedDevice, PlanRequest
 
 OFF = Speculation("off")  # said, unlike None, which leaves it as it is
 _SPECULATION = re.compile(r"(?P<method>off|mtp|ngram)(?::(?P<tokens>\d+))?|draft:(?P<path>.+?)(?::(?P<drafted>\d+))?")

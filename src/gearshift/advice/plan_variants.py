@@ -9,16 +9,22 @@ from typing import Any
 
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed
-from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts import ModelFacts
 from gearshift.config import presence
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import Variant
-from gearshift.planner.calibration import Calibration
-from gearshift.planner.gpus import Gpu
-from gearshift.planner.ledger import Plan
-from gearshift.planner.planning import plan_requested, plan_variant, settled
-from gearshift.planner.request import PlannedDevice, PlanRequest
-from gearshift.planner.variant_request import planned_devices, request_for
+from gearshift.planner import (
+    Calibration,
+    Gpu,
+    Plan,
+    PlannedDevice,
+    PlanRequest,
+    plan_requested,
+    plan_variant,
+    planned_devices,
+    request_for,
+    settled,
+)
 
 ReadModel = Callable[[Path], ModelFacts]
 

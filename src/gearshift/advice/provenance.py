@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gearshift.advice.provenance_files import FileFacts
 from gearshift.advice.recipe import LOCK_FILE, read_lock
-from gearshift.artifacts.hashes import Promise
+from gearshift.artifacts import Promise
 from gearshift.domain.device import Device
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.provenance import EngineBuild, GpuSettings, Provenance

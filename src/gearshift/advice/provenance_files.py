@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from gearshift.artifacts.gguf_facts import gguf_parts
-from gearshift.artifacts.hashes import Promise, sha256_of
-from gearshift.artifacts.templates import model_template, read_template, template_files
+from gearshift.artifacts import Promise, gguf_parts, model_template, read_template, sha256_of, template_files
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.provenance import WeightFile
 from gearshift.domain.units import GIB

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gearshift.artifacts.hashes import Promise
+from gearshift.artifacts import Promise
 from gearshift.domain.errors import GearshiftError
 
 LOCK_FILE = "gearshift.lock"

@@ -12,12 +12,17 @@ from gearshift.advice.recipe import PinnedEngine, PinnedFile, PinnedFiles, Pinne
 from gearshift.advice.recipe_places import Places
 from gearshift.advice.recipe_settings import kept_settings, relative_to
 from gearshift.advice.recipe_source import Source, with_source
-from gearshift.artifacts.gguf_facts import gguf_parts
-from gearshift.artifacts.hashes import sha256_of
-from gearshift.artifacts.hub import PARTIAL, Hub
-from gearshift.artifacts.hub_cache import cached_snapshot
-from gearshift.artifacts.templates import Template, model_template, read_template
-from gearshift.artifacts.templates_patch import make_patch
+from gearshift.artifacts import (
+    PARTIAL,
+    Hub,
+    Template,
+    cached_snapshot,
+    gguf_parts,
+    make_patch,
+    model_template,
+    read_template,
+    sha256_of,
+)
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Variant

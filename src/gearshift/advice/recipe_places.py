@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gearshift.advice.recipe import PinnedFile, PinnedFiles, Recipe
-from gearshift.artifacts.hub_cache import repository_folder
+from gearshift.artifacts import repository_folder
 from gearshift.config import LoadedConfig, parse_config
 from gearshift.config.writing import yaml_text
 from gearshift.domain.errors import GearshiftError

@@ -10,11 +10,7 @@ from pathlib import Path
 
 from gearshift.advice.recipe import PinnedFile, PinnedFiles, PinnedTemplate, Recipe
 from gearshift.advice.recipe_places import Places
-from gearshift.artifacts.hashes import difference
-from gearshift.artifacts.hub import PARTIAL, Hub
-from gearshift.artifacts.hub_cache import repository_folder
-from gearshift.artifacts.templates import Template, model_template
-from gearshift.artifacts.templates_patch import apply_patch
+from gearshift.artifacts import PARTIAL, Hub, Template, apply_patch, difference, model_template, repository_folder
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.units import format_bytes
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gearshift.advice.recipe import PinnedFile, PinnedFiles
-from gearshift.artifacts.hub import Hub, HubFile, HubRevision
+from gearshift.artifacts import Hub, HubFile, HubRevision
 from gearshift.domain.errors import GearshiftError
 
 

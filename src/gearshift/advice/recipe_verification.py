@@ -9,8 +9,7 @@ from pathlib import Path
 
 from gearshift.advice.recipe import PinnedTemplate, Recipe
 from gearshift.advice.recipe_places import Places
-from gearshift.artifacts.hashes import Promise, difference
-from gearshift.artifacts.templates import read_template
+from gearshift.artifacts import Promise, difference, read_template
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef

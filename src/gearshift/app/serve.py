@@ -23,7 +23,7 @@ from gearshift.app.listeners import AdminDoor, bind_tcp, serving
 from gearshift.app.logs import logs
 from gearshift.app.notify import notify
 from gearshift.app.request_log import RequestLog
-from gearshift.artifacts.model import read_model
+from gearshift.artifacts import read_model
 from gearshift.config import LoadedConfig, listen_on, load_config
 from gearshift.control import (
     Control,

@@ -11,7 +11,7 @@ from gearshift.cli.session import Session
 from gearshift.domain.device import Device, DeviceMemory
 from gearshift.domain.errors import GearshiftError
 from gearshift.hardware import host_memory, open_memory
-from gearshift.planner.gpus import Gpu
+from gearshift.planner import Gpu
 
 
 def this_box(session: Session) -> Box:

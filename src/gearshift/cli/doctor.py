@@ -15,7 +15,7 @@ from gearshift.advice.doctor.gather_box import gather_box
 from gearshift.advice.recipe import LOCK_FILE, Lock, read_lock
 from gearshift.advice.recipe_places import Places, load_recipes
 from gearshift.advice.recipe_selection import selected
-from gearshift.artifacts.hub_cache import hub_cache_folder
+from gearshift.artifacts import hub_cache_folder
 from gearshift.cli.config_option import config_option
 from gearshift.cli.exits import Exit
 from gearshift.cli.session import Session, pass_session

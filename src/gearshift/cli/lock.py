@@ -14,8 +14,7 @@ from gearshift.advice.recipe_making import Maker
 from gearshift.advice.recipe_places import Places
 from gearshift.advice.recipe_selection import selected, settings_of
 from gearshift.advice.recipe_source import Source
-from gearshift.artifacts.hub import Hub
-from gearshift.artifacts.hub_cache import hub_cache_folder
+from gearshift.artifacts import Hub, hub_cache_folder
 from gearshift.cli.config_option import config_option
 from gearshift.cli.recipe_file import ByteProgress
 from gearshift.cli.session import Session, pass_session

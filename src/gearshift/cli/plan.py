@@ -15,7 +15,7 @@ from gearshift.advice.measured import Measured, measured_decode
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
-from gearshift.artifacts.model import read_model
+from gearshift.artifacts import read_model
 from gearshift.cli.box import known_card, this_box
 from gearshift.cli.exits import Exit
 from gearshift.cli.plan_options import AUTO, plan_options
@@ -27,10 +27,7 @@ from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelError
 from gearshift.domain.variant import EngineKind, Variant
 from gearshift.hardware import host_memory
-from gearshift.planner.gpus import Gpu
-from gearshift.planner.planning import plan, settled
-from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
-from gearshift.planner.variant_request import planned_devices
+from gearshift.planner import DeviceKind, Gpu, PlannedDevice, PlanRequest, plan, planned_devices, settled
 from gearshift.planner.vllm_rules import is_vllm_version
 from gearshift.store import StoreError, open_store
 from gearshift.toolchain import Toolchain

@@ -10,7 +10,7 @@ import click
 
 from gearshift.advice.plan_flags import parse_acceptance, parse_speculation
 from gearshift.domain.units import parse_bytes, parse_tokens
-from gearshift.planner.gpus import parse_gpu
+from gearshift.planner import parse_gpu
 
 Read = TypeVar("Read")
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -18,9 +18,7 @@ from gearshift.advice.measured import Measured
 from gearshift.advice.plan import PlanAnswer, Room, Speed
 from gearshift.cli.memory_bar import Glyphs, glyphs_for, keys, memory_bar
 from gearshift.domain.units import MIB, format_bytes
-from gearshift.planner.answers import Lever
-from gearshift.planner.gpus import Gpu
-from gearshift.planner.ledger import DeviceLedger, Line, PagedKv, SlotKv
+from gearshift.planner import DeviceLedger, Gpu, Lever, Line, PagedKv, SlotKv
 from gearshift.planner.llamacpp_host import GROWING
 
 WIDEST = 100  # a bar that is wider says no more

@@ -17,7 +17,7 @@ from gearshift.advice.recipe_pulling import (
     restore_template,
     wanted_files,
 )
-from gearshift.artifacts.hub import Hub
+from gearshift.artifacts import Hub
 from gearshift.cli.recipe_file import RECIPE, ByteProgress, Chosen, chosen
 from gearshift.cli.session import Session, pass_session
 from gearshift.config.find import FILE_NAME

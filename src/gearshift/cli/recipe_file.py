@@ -10,7 +10,7 @@ import click
 
 from gearshift.advice.recipe import LOCK_FILE, Recipe, read_lock
 from gearshift.advice.recipe_places import Places
-from gearshift.artifacts.hub_cache import hub_cache_folder
+from gearshift.artifacts import hub_cache_folder
 from gearshift.cli.progress import Progress
 from gearshift.cli.session import Session
 from gearshift.config import find_config

@@ -15,7 +15,7 @@ from gearshift.control.resident import Resident
 from gearshift.domain.device import CPU_DEVICE, DeviceMemory
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.variant import Variant
-from gearshift.planner.comparison import calibration_of, differences
+from gearshift.planner import calibration_of, differences
 
 log = structlog.get_logger(__name__)
 

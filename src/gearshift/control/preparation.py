@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gearshift import engines
 from gearshift.advice.plan_variants import projector_bytes
-from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts import ModelFacts
 from gearshift.config import Presence, presence
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
@@ -22,10 +22,7 @@ from gearshift.domain.provenance import EngineBuild
 from gearshift.domain.settings import Settings
 from gearshift.domain.units import GIB
 from gearshift.domain.variant import EngineRef, Variant
-from gearshift.planner.calibration import Calibration
-from gearshift.planner.ledger import Plan
-from gearshift.planner.planning import plan_variant
-from gearshift.planner.variant_request import draft_weights
+from gearshift.planner import Calibration, Plan, draft_weights, plan_variant
 from gearshift.scheduler import Constraint, Profile, World
 
 # What stays on a GPU asleep when nothing was measured yet: field recordings lie between 0.9 and 6 GiB.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gearshift.artifacts.facts import ModelFacts
-from gearshift.artifacts.templates import Rendering, Template
+from gearshift.artifacts import ModelFacts, Rendering, Template
 from gearshift.domain.device import Device, MemoryReading
 from gearshift.domain.errors import Problem
 from gearshift.domain.launch import EngineInstall, FlagMap

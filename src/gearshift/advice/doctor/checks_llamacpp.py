@@ -8,12 +8,11 @@ from gearshift.advice.doctor.case import Case
 from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Sighting
 from gearshift.advice.doctor.speculating import methods, with_mtp
-from gearshift.artifacts.facts import ModelFacts
+from gearshift.artifacts import ModelFacts
 from gearshift.domain.units import format_bytes
+from gearshift.planner import PlanRequest, planned_devices, request_for
 from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
 from gearshift.planner.llamacpp_host import prompt_cache_limit
-from gearshift.planner.request import PlanRequest
-from gearshift.planner.variant_request import planned_devices, request_for
 
 LLAMACPP: list[Check[Case]] = []
 _check = Registered(LLAMACPP).add

@@ -9,12 +9,11 @@ from gearshift.advice.doctor.case import Case
 from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Severity, Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
-from gearshift.artifacts.facts import MtpFacts
+from gearshift.artifacts import MtpFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import format_bytes
-from gearshift.planner.answers import model_longest
+from gearshift.planner import model_longest, request_for
 from gearshift.planner.draft_fit import shape_misfits, vocabulary_misfits
-from gearshift.planner.variant_request import request_for
 
 MODEL: list[Check[Case]] = []
 _check = Registered(MODEL).add

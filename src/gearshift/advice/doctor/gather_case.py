@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gearshift.advice.doctor.case import Box, Case, Pins
-from gearshift.artifacts.facts import ModelFacts
-from gearshift.artifacts.hub_cache import cached_snapshot
-from gearshift.artifacts.json_file import read_json
-from gearshift.artifacts.model import read_model
-from gearshift.artifacts.templates import Template, model_template, read_template
+from gearshift.artifacts import (
+    ModelFacts,
+    Template,
+    cached_snapshot,
+    model_template,
+    read_json,
+    read_model,
+    read_template,
+)
 from gearshift.artifacts.templates_apart import try_template_apart
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import ArgValue, EngineRef, Variant
 from gearshift.engines import check, packaged_flags
-from gearshift.planner.variant_request import draft_weights
+from gearshift.planner import draft_weights
 
 FindEngine = Callable[[EngineRef], EngineInstall]
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from gearshift.cli.durations import Duration
 from gearshift.cli.plan_options import Parsed
 from gearshift.cli.session import Session, pass_session
 from gearshift.domain.errors import GearshiftError
-from gearshift.planner.gpus import Gpu, parse_gpu
+from gearshift.planner import Gpu, parse_gpu
 
 _TEXTS = ("prose", "code", "json", "reasoning", "ids")
 _DIALECTS = ("chat", "completions", "responses")

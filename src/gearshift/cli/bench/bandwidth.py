@@ -15,7 +15,7 @@ from gearshift.cli.session import Session, pass_session
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError
 from gearshift.hardware import open_memory
-from gearshift.planner.gpus import Gpu, MeasuredBandwidth, card_of
+from gearshift.planner import Gpu, MeasuredBandwidth, card_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Any
 
 from gearshift.advice.bandwidths import Bandwidths, host_device, measured_now
 from gearshift.advice.plan import SpeedQuestion, loadable, speed_of
-from gearshift.artifacts.facts import ModelFacts
-from gearshift.artifacts.model import read_model
+from gearshift.artifacts import ModelFacts, read_model
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.runner import Conclude
@@ -20,10 +19,7 @@ from gearshift.config import load_config
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.variant import Variant
 from gearshift.hardware import open_memory
-from gearshift.planner.gpus import Gpu
-from gearshift.planner.planning import settled
-from gearshift.planner.request import PlanRequest
-from gearshift.planner.variant_request import planned_devices, request_for
+from gearshift.planner import Gpu, PlanRequest, planned_devices, request_for, settled
 
 
 @dataclass(frozen=True, slots=True)
