@@ -41,6 +41,23 @@ async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(g
     assert (await server.chat("m:a", max_tokens=2)).whole
 
 
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
+async def test_a_job_does_not_outlive_its_server(gearshift: Start, *, killed: bool) -> None:
+    server = await gearshift()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it never answers, so the job waits
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        job = await server.admin("POST", "/jobs", json={"argv": ["bench", "ladder", "--url", url, "--model", "m"]})
+        assert job.status == 201, job.body
+        silent.settimeout(15)
+        running, _ = await asyncio.to_thread(silent.accept)
+        with running:
+            if killed:
+                server.kill()
+            else:
+                await server.stop()
+            await until(lambda: not marked(server.home), what="the end of the job")
+
+
 async def test_a_restart_ends_what_survived_a_sigkill_of_everything_that_guards_it(gearshift: Start) -> None:
     """Gearshift and every process between it and the engine are killed at once: the state file is what is left."""
     server = await gearshift({"a": fake(ignore_sigterm=True, environment_wipe=True, config={"stop_grace": "1s"})})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import signal
 import sys
@@ -14,15 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from gearshift.domain.admin import Job, JobState
-from gearshift.domain.errors import GearshiftError, UnknownIdError
+from gearshift.domain.errors import GearshiftError, LoadFailedError, UnknownIdError
+from gearshift.supervisor import Leash, start_bound
 
 JOB_VERBS = frozenset({"bench", "engine", "plan", "doctor", "pull", "verify", "report"})
 KEPT = 50  # finished jobs remembered
-KILL_AFTER_S = 10.0
+KILL_AFTER_S = 10.0  # what a job gets to end by when the server ends
+CANCELLED_S = 3600.0  # what a cancelled one gets: a benchmark finishes its request and stores what it has
 
 
 class Jobs:
-    """Starts `gearshift VERB …` children, each in its own session, and ends them with the server."""
+    """Starts `gearshift VERB …` children, each under a keeper: they end with the server, whatever ends it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], changed: Callable[[Job], None]) -> None:
         self._folder = folder
@@ -30,7 +31,7 @@ class Jobs:
         self._changed = changed
         self._jobs: dict[str, Job] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._leashes: dict[str, Leash] = {}
 
     def all(self) -> tuple[Job, ...]:
         return tuple(self._jobs.values())
@@ -54,7 +55,7 @@ class Jobs:
             raise UnknownIdError(f"there is no job {job_id!r}", hint="GET /api/v1/jobs lists them")
         if job.state == "running":
             self._keep(replace(job, state="cancelled"))
-            self._signal(job_id, signal.SIGINT)
+            self._stop(job_id, CANCELLED_S)
         return self._jobs[job_id]
 
     async def close(self) -> None:
@@ -65,40 +66,45 @@ class Jobs:
         if self._running:
             _, late = await asyncio.wait(self._running.values(), timeout=KILL_AFTER_S)
             for job_id in list(self._running) if late else ():
-                self._signal(job_id, signal.SIGKILL)
+                self._stop(job_id, 0)
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     async def _run(self, job: Job) -> None:
         code: int | None = None
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with job.log.open("ab") as log:
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "gearshift", *job.argv,
-                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, start_new_session=True,
-                )  # fmt: skip
-            self._processes[job.id] = process
-            if self._jobs[job.id].state == "cancelled":  # while it was being started
-                self._signal(job.id, signal.SIGINT)
-            code = await process.wait()
-        except OSError as error:
+            code = await self._ended(job)
+        except (OSError, LoadFailedError) as error:
             with contextlib.suppress(OSError):
                 job.log.write_text(f"the job could not be started: {error}\n")
         finally:
-            self._processes.pop(job.id, None)
             self._running.pop(job.id, None)
             self._keep(replace(job, state=self._outcome(job.id, code), ended=time.time(), exit_code=code))
+
+    async def _ended(self, job: Job) -> int | None:
+        """Run it to its end, and what it started with it. Raises OSError, LoadFailedError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        argv = (sys.executable, "-m", "gearshift", *job.argv)
+        with job.log.open("ab") as log:
+            leash = await start_bound(argv, self._env, log.fileno(), grace_s=KILL_AFTER_S)
+        self._leashes[job.id] = leash
+        try:
+            if self._jobs[job.id].state == "cancelled":  # while it was being started
+                self._stop(job.id, CANCELLED_S)
+            await leash.empty
+            return await leash.exited
+        finally:
+            del self._leashes[job.id]
+            await leash.close()
 
     def _outcome(self, job_id: str, code: int | None) -> JobState:
         if self._jobs[job_id].state == "cancelled":
             return "cancelled"
         return "done" if code == 0 else "failed"
 
-    def _signal(self, job_id: str, number: signal.Signals) -> None:
-        process = self._processes.get(job_id)
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+    def _stop(self, job_id: str, grace_s: float) -> None:
+        leash = self._leashes.get(job_id)
+        if leash is not None:
+            leash.stop(signal.SIGINT, grace_s)
 
     def _keep(self, job: Job) -> None:
         self._jobs[job.id] = job

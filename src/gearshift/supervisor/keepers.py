@@ -36,25 +36,35 @@ class IdleKeeper:
 
 def spawn_keeper() -> IdleKeeper:
     """Some 2 ms of fork and exec on the caller's thread; the interpreter starts on its own time. Raises OSError."""
-    ours, theirs = socket.socketpair()
     reader, writer = os.pipe()
+    try:
+        process, control = keeper_writing_to(writer)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return IdleKeeper(process, control, reader)
+
+
+def keeper_writing_to(output: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A keeper and our end of its socket; it and its tree write to this descriptor. Raises OSError."""
+    ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_KEEPER), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
-            stdout=writer,
-            stderr=writer,
+            stdout=output,
+            stderr=output,
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
         )
     except OSError:
         ours.close()
-        os.close(reader)
         raise
     finally:
         theirs.close()
-        os.close(writer)
-    return IdleKeeper(process, ours, reader)
+    return process, ours
 
 
 class Keepers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -10,7 +11,6 @@ from typing import Any, Self
 
 from gearshift.domain.errors import Failure, LoadFailedError
 from gearshift.supervisor.keeper import pack, unpack
-from gearshift.supervisor.keepers import IdleKeeper
 
 _START_S = 20.0  # a keeper answers in some 20 ms; the rest is for a box that swaps
 _COLLECT_S = 5.0
@@ -54,13 +54,13 @@ class Leash:
         return self._keeper.pid
 
     @classmethod
-    async def start(cls, job: KeeperJob, keeper: IdleKeeper) -> Self:
-        """Give an idle keeper its job. Its output stays the caller's, who closes it.
+    async def start(cls, job: KeeperJob, keeper: subprocess.Popen[bytes], control: socket.socket) -> Self:
+        """Give an idle keeper its job, over our end of its socket.
 
         Raises LoadFailedError when the program cannot be started.
         """
-        reader, writer = await asyncio.open_connection(sock=keeper.control)
-        leash = cls(keeper.process, reader, writer)
+        reader, writer = await asyncio.open_connection(sock=control)
+        leash = cls(keeper, reader, writer)
         try:
             async with asyncio.timeout(_START_S):
                 await leash._begin(job)

@@ -42,10 +42,13 @@ class Tree:
 
     @classmethod
     async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, keeper: IdleKeeper) -> Tree:
-        """Spawn the engine under a keeper. Raises LoadFailedError when its program cannot be started."""
+        """Spawn the engine under a keeper, whose output stays the caller's.
+
+        Raises LoadFailedError when its program cannot be started.
+        """
         grace_s = min(spec.stop.grace_s, ORPHAN_GRACE_S)
         job = KeeperJob(list(spec.argv), child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
-        return cls(await Leash.start(job, keeper), marker, spec)
+        return cls(await Leash.start(job, keeper.process, keeper.control), marker, spec)
 
     @property
     def seen(self) -> set[int]:
