@@ -208,6 +208,8 @@ def test_swaps_wait_for_others_requests_and_then_refuse_to_measure_beside_them(
     refused = gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--json")
     assert refused.exit_code == 1
     assert "others' requests are served by m:a" in refused.stderr
+    (kept,) = json.loads(gearshift("results", "list", "--json").stdout)
+    assert kept["state"] == "failed"  # nobody interrupted it
     assert admin.past == []
     beside = document(gearshift("bench", "swap", "m:a", "m:b", "--repeats", "1", "--beside-traffic", "--json"))
     assert len(beside["cells"]) == 2

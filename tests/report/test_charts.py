@@ -159,6 +159,14 @@ def test_memory_has_a_bar_for_each_variant_also_of_an_ab() -> None:
     assert dict(figure.chart.parts) == {"weights": (5.0, 3.0), "KV pool": (10.0, 10.0)}
 
 
+def test_a_bar_without_weights_says_that_it_is_not_the_whole() -> None:
+    target = {"provenance": {"variant": "m:cpu", "memory": {"weights_bytes": None, "kv_pool_bytes": 2**29}}}
+    (figure,) = memory.figures(experiments({"experiment": "ladder", "target": target, "cells": []}))
+    assert isinstance(figure.chart, Stacks)
+    assert figure.chart.bars == ("m:cpu, weights not told",)
+    assert "m:cpu, weights not told: KV pool 512 MiB" in figure.text
+
+
 def test_the_share_of_the_ceiling_is_measured_over_possible() -> None:
     document = ladder({1024: 50.0, 4096: 40.0})
     document["findings"] = {"ceiling": [{"setting": "", "concurrency": 1, "depth": 1024, "tok_s": 100.0}]}

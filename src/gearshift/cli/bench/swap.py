@@ -99,15 +99,20 @@ async def _pairs(
     found = Swaps(target)
     kept = _Kept(asked, target, campaign)
     run = _Run(asked, admin, found, kept, sleepers)
+    state: State = "failed"
     try:
         async with Client(url, key=asked.gateway_key) as client:
             for number, (origin, goal) in enumerate(ordered):
                 progress(f"swap {number + 1}/{len(ordered)}: {origin} to {goal}", number / len(ordered))
                 await run.take(client, origin, goal)
         found.interrupted = False
+        state = "done"
+    except asyncio.CancelledError:
+        state = "interrupted"
+        raise
     finally:
         ending.answer = found if found.cells else None
-        kept.end(found)
+        kept.end(found, state)
 
 
 class _Run:
@@ -209,8 +214,7 @@ class _Kept:
         if self._measurements:
             self._measurements.add_cell(self._number, swap.to_record(cell, address))
 
-    def end(self, found: Swaps) -> None:
+    def end(self, found: Swaps, state: State) -> None:
         if self._measurements:
             outcome = found.outcome.to_json()
-            state: State = "interrupted" if found.interrupted else "done"
             self._measurements.end_experiment(self._number, ended=time.time(), state=state, outcome=outcome)

@@ -30,9 +30,10 @@ def figures(experiments: Sequence[Experiment]) -> Iterator[Figure]:
         return
     parts = [(label, tuple(float(bar.get(name) or 0) for bar in known.values())) for name, label in _PARTS.items()]
     shown = tuple((label, values) for label, values in parts if any(values))
-    chart = Stacks("Memory by the engine's log", "bytes", tuple(known), shown)
-    bars = [
-        f"{bar}: {', '.join(f'{label} {format_bytes(values[place])}' for label, values in shown if values[place])}"
-        for place, bar in enumerate(known)
-    ]
+    labels = tuple(bar if found.get("weights_bytes") else f"{bar}, weights not told" for bar, found in known.items())
+    chart = Stacks("Memory by the engine's log", "bytes", labels, shown)
+    bars = []
+    for place, label in enumerate(labels):
+        held = ", ".join(f"{part} {format_bytes(values[place])}" for part, values in shown if values[place])
+        bars.append(f"{label}: {held}")
     yield Figure(chart, f"{chart.title}. {'; '.join(bars)}.")
