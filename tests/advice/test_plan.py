@@ -16,8 +16,9 @@ from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of
 from gearshift.artifacts.model import read_model
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.units import GIB
+from gearshift.domain.units import GIB, MIB
 from gearshift.domain.variant import EngineRef, Speculation, Variant
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.gpus import parse_gpu
 from gearshift.planner.ledger import OTHERS
 from gearshift.planner.planning import plan
@@ -170,6 +171,23 @@ def test_a_variant_is_planned_with_what_a_person_wants_to_try(tmp_path: Path) ->
     assert as_it_is.plan.kv_bytes is not None
     assert longer.plan.kv_bytes is not None
     assert longer.plan.kv_bytes > as_it_is.plan.kv_bytes
+
+
+def test_what_a_start_showed_is_not_taken_for_other_settings(tmp_path: Path) -> None:
+    """R1-06: the activation of small batches, measured, would promise that large ones fit beside a draft head."""
+    seen = Calibration(lines={"gpu0": {"peak activation": 300 * MIB}})
+    wanted = variant(write_hybrid(tmp_path), kv_bytes=4 * GIB)
+
+    def kinds(**changes: object) -> set[str]:
+        found = ask_variant(
+            wanted, BOX, read_model, engine_version="0.27.1", changes=changes, question=SpeedQuestion(),
+            calibration=seen,
+        )  # fmt: skip
+        return {line.kind for line in found.plan.ledger[0].lines if line.name == "peak activation"}
+
+    assert kinds() == {"measured"}
+    assert kinds(context=None, kv_dtype=None) == {"measured"}  # options that were not given
+    assert kinds(max_num_batched_tokens=8192) == {"modelled"}
 
 
 def test_what_others_hold_of_a_card_is_a_line_of_its_own(tmp_path: Path) -> None:

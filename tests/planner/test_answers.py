@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gearshift.artifacts.facts import ModelFacts, TensorGroup
 from gearshift.domain.variant import Speculation
 from gearshift.planner.answers import levers, longest_context, required_bytes, streams_at_once
+from gearshift.planner.calibration import Calibration
 from gearshift.planner.ceiling import decode_ceiling
 from gearshift.planner.document import plan_document
 from gearshift.planner.gpus import parse_gpu
@@ -124,6 +125,12 @@ def test_slots_are_the_first_lever_of_a_hybrid_with_a_draft_head() -> None:
     assert by_name["kv type"].change == "kv_dtype f16 -> q8_0"
     assert by_name["speculation"].freed_bytes > 2 * GIB
     assert [lever.freed_bytes for lever in found] == sorted((lever.freed_bytes for lever in found), reverse=True)
+
+
+def test_a_lever_frees_what_it_frees_also_where_an_earlier_start_was_measured() -> None:
+    wanted = llamacpp(context=8192)
+    seen = Calibration(lines={wanted.devices[0].id: {"compute": 700 * MIB}})
+    assert levers(replace(wanted, calibration=seen), Q4_27B) == levers(wanted, Q4_27B)
 
 
 def test_a_vllm_plan_frees_by_context_speculation_and_type() -> None:

@@ -69,12 +69,19 @@ def ask_variant(
     if facts is None or variant.memory is not None or request is None:
         planned = plan_variant(variant, facts, box.devices, engine_version=engine_version)
         return PlanAnswer(_explained(planned, variant, found=facts is not None))
-    request = with_draft(changed(replace(request, projector_bytes=projector_bytes(variant)), changes), read_model)
+    request = replace(request, projector_bytes=projector_bytes(variant))
+    request = with_draft(_tried(request, changes), read_model)
     planned = plan_requested(variant, request, facts)
     if planned.kv is None:  # a setting that the engine does not have: its refusal is the whole answer
         return PlanAnswer(planned)
     request = settled(request, facts, automatic_pool=variant.kv_bytes == "auto")
     return answer(request, facts, planned, question)
+
+
+def _tried(request: PlanRequest, changes: Mapping[str, Any]) -> PlanRequest:
+    """With the changes; what an earlier start showed was of the settings as they were, and says nothing of others."""
+    tried = changed(request, changes)
+    return tried if tried == request else replace(tried, calibration=None)
 
 
 def with_draft(request: PlanRequest, read_model: ReadModel) -> PlanRequest:

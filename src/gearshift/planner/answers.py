@@ -77,10 +77,14 @@ def streams_at_once(planned: Plan, request: PlanRequest, facts: ModelFacts, *, l
 
 
 def levers(request: PlanRequest, facts: ModelFacts) -> tuple[Lever, ...]:
-    """Every single change that frees memory, the largest first."""
-    now = required_bytes(request, facts)
+    """Every single change that frees memory, the largest first.
+
+    What was measured is of the settings as they are, so that both sides are modelled.
+    """
+    asked = replace(request, calibration=None)
+    now = required_bytes(asked, facts)
     found = (
-        Lever(name, change, now - required_bytes(changed, facts)) for name, change, changed in _changes(request, facts)
+        Lever(name, change, now - required_bytes(changed, facts)) for name, change, changed in _changes(asked, facts)
     )
     return tuple(sorted((lever for lever in found if lever.freed_bytes > 0), key=lambda lever: -lever.freed_bytes))
 
