@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from gearshift.domain.records import RequestRecord, Sink, SwapRecord
 from gearshift.store import Retention, WriterSink, open_store
+from gearshift.store.database import connect
 
 REQUEST = RequestRecord(
     id="r1",
@@ -165,13 +166,16 @@ def test_a_folder_that_cannot_be_made_is_reported_and_writing_recovers_once_it_c
 
 
 def test_a_full_disk_loses_the_batch_and_not_the_database(database: Path) -> None:
+    def full(path: Path) -> sqlite3.Connection:
+        """SQLite reports "database or disk is full" at a page limit exactly as it does at the end of a disk."""
+        connection = connect(path)
+        connection.execute("PRAGMA max_page_count = 1")  # that is: no more pages than there are
+        return connection
+
     store = open_store(database)
-    sink = WriterSink(database, Retention(), capacity=5000, retry_s=0.01)
+    sink = WriterSink(database, Retention(), capacity=5000, retry_s=0.01, connect=full)
     sink.request(REQUEST)
     until(lambda: sink.health.written == 1)
-    # SQLite reports "database or disk is full" at a page limit exactly as it does at the end of a disk.
-    assert sink._connection is not None
-    sink._connection.execute("PRAGMA max_page_count = 1")
 
     for _ in range(2000):
         sink.request(REQUEST)

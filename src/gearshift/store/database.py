@@ -26,7 +26,7 @@ def connect(path: Path, *, migrations: Sequence[Migration] = MIGRATIONS) -> sqli
     try:
         _create_private(path)
         # A writer thread owns its connection, and readers open their own; nothing is shared between threads.
-        connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise _unusable(path, error) from error
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -48,8 +48,18 @@ class WriterSink:
     logged once. The thread ends at `close`, or with the process (what is queued then is lost).
     """
 
-    def __init__(self, path: Path, retention: Retention, *, capacity: int, retry_s: float = _RETRY_S) -> None:
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention,
+        *,
+        capacity: int,
+        retry_s: float = _RETRY_S,
+        connect: Callable[[Path], sqlite3.Connection] = connect,
+    ) -> None:
+        """``connect`` opens the database, on the writer's thread, as often as one was lost."""
         self._path = path
+        self._connect = connect
         self._retention = retention
         self._retry_s = retry_s
         self._queue: Queue[Record] = Queue(capacity)
@@ -106,7 +116,7 @@ class WriterSink:
     def _write(self, batch: Sequence[Record]) -> None:
         try:
             if self._connection is None:
-                self._connection = connect(self._path)
+                self._connection = self._connect(self._path)
             self._insert(self._connection, batch)
         except Exception as error:  # noqa: BLE001 - whatever a record or a disk does, the writer lives on
             self._failed(error, len(batch))
