@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 
@@ -34,8 +34,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, proto)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
+        _listen(listener, address)
     except OSError as error:
         raise GearshiftError(
             f"cannot listen on {host}:{port}: {error.strerror or error}",
@@ -46,12 +45,11 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 def bind_admin(path: Path) -> socket.socket:
     """The admin socket, 0600. What is there is left from a dead server: the state lock says that no other lives."""
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        listener.bind(str(path))
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        _listen(listener, str(path))
     except OSError as error:
         raise GearshiftError(
             f"cannot make the admin socket {path}: {error.strerror or error}",
@@ -59,8 +57,17 @@ def bind_admin(path: Path) -> socket.socket:
         ) from error
     finally:
         os.umask(before)
-    listener.listen(BACKLOG)
     return listener
+
+
+def _listen(listener: socket.socket, address: Any) -> None:
+    """Bind and listen, or close it and raise OSError: a server that goes on must not lose a descriptor each time."""
+    try:
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
 
 
 @asynccontextmanager
