@@ -19,7 +19,7 @@ from gearshift.control import Jobs, Reloading, ServerAdmin
 from gearshift.control.provenance import Telling, public
 from gearshift.domain.errors import DrainingError, GearshiftError, NotRunningError, UnknownIdError
 from gearshift.domain.provenance import EngineBuild, Provenance, WeightFile
-from gearshift.report.redaction import HIDDEN
+from gearshift.domain.redaction import HIDDEN
 
 pytestmark = pytest.mark.anyio
 

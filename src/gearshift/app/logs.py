@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from gearshift.app.outlet import Outlet
-from gearshift.report.redaction import redacted, redacted_text
+from gearshift.domain.redaction import redacted, redacted_text
 
 
 @contextmanager

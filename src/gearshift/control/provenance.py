@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gearshift.advice.provenance import Running, Witness
 from gearshift.domain.provenance import Provenance, WeightFile
-from gearshift.report.redaction import redacted, redacted_text
+from gearshift.domain.redaction import redacted, redacted_text
 
 
 class Telling:

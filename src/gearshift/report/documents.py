@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gearshift.domain.errors import GearshiftError
-from gearshift.report.redaction import redacted
+from gearshift.domain.redaction import redacted
 
 OURS = "gearshift"
 FIGURES = (
