@@ -117,6 +117,15 @@ def test_beside_traffic_the_lease_is_shared_and_requests_go_through_the_gateway(
     assert "beside other traffic" in done.stderr
 
 
+@pytest.mark.parametrize("verb", [("ladder", "--model", "m:a", "--beside-traffic", *SMALL), ("swap", "m:a", "m:b")])
+def test_a_server_that_listens_on_every_address_is_measured_by_loopback(
+    gearshift: Gearshift, admin: MeasuredAdmin, verb: tuple[str, ...]
+) -> None:
+    admin.listen, served = admin.listen.replace("127.0.0.1", "0.0.0.0"), admin.listen
+    found = document(gearshift("bench", *verb, "--repeats", "1", "--json"))
+    assert found["target"]["url"] == served
+
+
 def test_ab_switches_between_variants_and_names_both_targets(gearshift: Gearshift, admin: MeasuredAdmin) -> None:
     found = document(
         gearshift("bench", "ab", "m:a", "m:b", "--input", "32", "--output", "8", "--requests", "1", "--repeats", "2",

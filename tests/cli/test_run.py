@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from fakes.admin import FakeAdmin
 from fakes.chat import FakeChat, chunk, ending
 from fakes.serving import serving_in_thread
-from gearshift.cli.run import reachable
+from gearshift.cli.client import reachable
 
 Gearshift = Callable[..., Result]
 

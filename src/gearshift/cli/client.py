@@ -86,6 +86,15 @@ class Target:
         return kind(parts.hostname or "", parts.port, timeout=timeout)
 
 
+def reachable(listen: str) -> str:
+    """A URL to connect to for an address to listen on: "every address" is reached by loopback."""
+    parts = urlsplit(listen)
+    loopback = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
+    host = loopback.get(parts.hostname or "", parts.hostname or "")
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{parts.scheme}://{host}:{parts.port}"
+
+
 def _is_server_url(url: str) -> bool:
     try:
         parts = urlsplit(url)

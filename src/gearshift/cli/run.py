@@ -6,12 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
 from gearshift.cli.chat import Answer, Listener, Message, ask
-from gearshift.cli.client import Target
+from gearshift.cli.client import Target, reachable
 from gearshift.cli.output import Output
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
@@ -167,15 +166,6 @@ def endpoint(session: Session) -> Target:
     """Where clients of the server talk to it: --url, or what the local server says it listens on."""
     url = session.url or reachable(session.admin.get("/status")["listen"])
     return Target.at(url, session.env.get("GEARSHIFT_KEY") or session.env.get("GEARSHIFT_OPERATOR_KEY"))
-
-
-def reachable(listen: str) -> str:
-    """A URL to connect to for an address to listen on: "every address" is reached by loopback."""
-    parts = urlsplit(listen)
-    loopback = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - compared with, not bound to
-    host = loopback.get(parts.hostname or "", parts.hostname or "")
-    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    return f"{parts.scheme}://{host}:{parts.port}"
 
 
 def summary(answer: Answer) -> str:

@@ -19,6 +19,7 @@ from gearshift.cli.bench.asked import BESIDE, KEPT, KEY, RESUME, Asked, asks, re
 from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.provenance import provenance_of
 from gearshift.cli.bench.running import Ending, finish, measurements
+from gearshift.cli.client import reachable
 from gearshift.cli.durations import Duration
 from gearshift.cli.progress import Progress
 from gearshift.domain.errors import GearshiftError
@@ -93,7 +94,7 @@ async def _pairs(
     sleepers: Collection[str],
 ) -> None:  # fmt: skip
     status = await admin.get("/status")
-    url = asked.session.admin.target.url or str(status["listen"])
+    url = asked.session.admin.target.url or reachable(status["listen"])
     target = Target(url, ", ".join(names), provenance={"gearshift": str(status["version"])})
     ordered = _ordered(names)
     found = Swaps(target)

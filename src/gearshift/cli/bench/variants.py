@@ -14,6 +14,7 @@ from gearshift.cli.bench.asked import Asked
 from gearshift.cli.bench.ceilings import teller
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.provenance import provenance_of
+from gearshift.cli.client import reachable
 from gearshift.cli.load import stage
 from gearshift.cli.progress import Progress
 from gearshift.cli.waiting import POLL_S
@@ -145,7 +146,7 @@ class VariantSwitch:
     async def _gateway(self) -> str:
         target = self._asked.session.admin.target
         status: Mapping[str, Any] = await self._admin.get("/status")
-        return target.url or str(status["listen"])
+        return target.url or reachable(status["listen"])
 
 
 class _Arms(Mapping[str, Rig]):
