@@ -19,6 +19,13 @@ class Estimate:
     high: float | None
 
 
+def overlap(one: Estimate, other: Estimate) -> bool | None:
+    """Whether their intervals touch, so that the data cannot tell them apart; None where one has no interval."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return None
+    return one.low <= other.high and other.low <= one.high
+
+
 def estimate(boots: Boots, *, seed: int = 0) -> Estimate | None:
     """The estimate over boot > trial > request; None without values.
 

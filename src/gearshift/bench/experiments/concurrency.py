@@ -9,6 +9,7 @@ from itertools import pairwise
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.stats.estimate import Estimate, overlap
 
 _GAIN = 0.05  # total throughput that a doubling of streams must add to count as paying
 
@@ -25,19 +26,21 @@ def plan(base: CellPlan, levels: Sequence[int], *, requests: int | None = None) 
 def conclude(cells: Sequence[CellResult]) -> Outcome:
     """Where the total stops growing, from valid cells only."""
     rates = [
-        (cell.plan.concurrency, total.median)
-        for cell in cells
-        if cell.valid and (total := cell.output_tok_s) is not None
+        (cell.plan.concurrency, total) for cell in cells if cell.valid and (total := cell.output_tok_s) is not None
     ]
     advice = [_knee(rates)] if len(rates) > 1 else []
     return Outcome(advice=tuple(text for text in advice if text))
 
 
-def _knee(rates: Sequence[tuple[int, float]]) -> str:
+def _knee(rates: Sequence[tuple[int, Estimate]]) -> str:
     for (level, rate), (more, higher) in pairwise(rates):
         doublings = (more / level - 1) or 1
-        if higher / rate - 1 < _GAIN * min(1.0, doublings):
-            words = f"more than {level} streams add" if level > 1 else "more than one stream adds"
-            return f"{words} little: {rate:.4g} tok/s at {level}, {higher:.4g} at {more}"
+        gain = higher.median / rate.median - 1
+        if gain < _GAIN * min(1.0, doublings):
+            figures = f"{rate.median:.4g} tok/s at {level}, {higher.median:.4g} at {more}"
+            who = f"more than {level} streams" if level > 1 else "more than one stream"
+            if gain < -_GAIN and not overlap(rate, higher):
+                return f"{who} {'cost' if level > 1 else 'costs'} throughput: {figures}"
+            return f"{who} {'add' if level > 1 else 'adds'} little: {figures}"
     level, rate = rates[-1]
-    return f"total throughput still grows at {level} streams ({rate:.4g} tok/s): measure higher levels"
+    return f"total throughput still grows at {level} streams ({rate.median:.4g} tok/s): measure higher levels"

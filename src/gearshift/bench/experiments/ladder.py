@@ -8,6 +8,7 @@ from dataclasses import replace
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.stats.estimate import overlap
 
 _TEMPLATE_ROOM = 96  # tokens left for a chat template
 DEFAULT_DEPTHS = (1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
@@ -38,11 +39,14 @@ def conclude(cells: Sequence[CellResult]) -> Outcome:
 
 
 def _cost(cells: Sequence[CellResult]) -> str:
-    known = [(cell.plan.depth, rate.median) for cell in cells if (rate := cell.decode_tok_s) is not None]
+    known = [(cell.plan.depth, rate) for cell in cells if (rate := cell.decode_tok_s) is not None]
     if len(known) < 2:  # noqa: PLR2004 - a cost needs two depths
         return ""
     (shallow, fast), (deep, slow) = known[0], known[-1]
-    return f"decode {fast:.4g} tok/s at {shallow} tokens, {slow:.4g} at {deep} ({slow / fast - 1:+.1%})"
+    words = f"decode {fast.median:.4g} tok/s at {shallow} tokens, {slow.median:.4g} at {deep}"
+    if overlap(fast, slow):
+        return f"{words}: no difference that the intervals can tell"
+    return f"{words} ({slow.median / fast.median - 1:+.1%})"
 
 
 def _recall(cell: CellResult) -> str:

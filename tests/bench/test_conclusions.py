@@ -1,0 +1,56 @@
+"""What an experiment says in words goes no further than its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gearshift.bench.cell import CellResult, result_of
+from gearshift.bench.experiments import concurrency, ladder
+from gearshift.bench.plan import CellPlan
+from gearshift.bench.sample import Sample, Usage
+from gearshift.bench.trial import Trial
+from gearshift.bench.watch import WatchReport
+
+QUIET = WatchReport(1.0, 0.0, 0.1, None, 2)
+
+
+def cell(plan: CellPlan, tok_s: Sequence[float]) -> CellResult:
+    """A trial a rate, each of one answer of 101 tokens whose first came at once."""
+    trials = []
+    for rate in tok_s:
+        stamps = (0.0, 100 / rate)
+        answer = Sample(0.0, 101 / rate, 200, chunk_s=stamps, usage=Usage(plan.depth, 101, 0))
+        trials.append(Trial((answer,), QUIET, None, None, 0.0))
+    return result_of(plan, trials)
+
+
+@pytest.mark.parametrize(
+    ("deep", "said"),
+    [
+        ((10, 22, 34), "decode 20 tok/s at 100 tokens, 22 at 400: no difference that the intervals can tell"),
+        ((9, 10, 11), "decode 20 tok/s at 100 tokens, 10 at 400 (-50.0%)"),
+        ((10,), "decode 20 tok/s at 100 tokens, 10 at 400 (-50.0%)"),  # a single run has no interval, and its own flag
+    ],
+)
+def test_a_ladder_claims_a_cost_only_where_the_intervals_are_apart(deep: Sequence[float], said: str) -> None:
+    cells = [cell(CellPlan("ladder", depth=100), (16, 20, 25)), cell(CellPlan("ladder", depth=400), deep)]
+    assert ladder.conclude(cells).advice == (said,)
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ([(1, (19, 20, 21)), (2, (11, 12, 13))], "more than one stream costs throughput: 20 tok/s at 1, 12 at 2"),
+        ([(2, (19, 20, 21)), (4, (11, 12, 13))], "more than 2 streams cost throughput: 20 tok/s at 2, 12 at 4"),
+        ([(1, (10, 20, 30)), (2, (11, 18, 31))], "more than one stream adds little: 20 tok/s at 1, 18 at 2"),
+        ([(1, (19, 20, 21)), (2, (39, 40, 41))], "total throughput still grows at 2 streams (40 tok/s)"),
+    ],
+)
+def test_streams_that_cost_throughput_are_told_from_those_that_add_little(
+    rates: Sequence[tuple[int, Sequence[float]]], said: str
+) -> None:
+    cells = [cell(CellPlan("concurrency", concurrency=level), tok_s) for level, tok_s in rates]
+    (words,) = concurrency.conclude(cells).advice
+    assert words.startswith(said)
