@@ -10,6 +10,7 @@ import pytest
 
 from fakes.cases import MTP, OFF, blind_pair, box, card, dense, hybrid, llamacpp, setup, vllm
 from gearshift.advice.doctor import BOX_CHECKS, VARIANT_CHECKS, Case, EngineProcess, Finding, Pins, Setup
+from gearshift.advice.doctor.case import PowerLimit
 from gearshift.advice.doctor.check import Check
 from gearshift.artifacts.facts import Layer, MtpFacts, Recurrent
 from gearshift.artifacts.templates import Rendering, Template
@@ -226,6 +227,10 @@ SETUPS: dict[str, tuple[Setup, Setup]] = {
     "gpu-shared": (
         setup(box(1, readings=reading(3 * GIB, {9: 2 * GIB}))),
         setup(box(1, readings=reading(3 * GIB, {72: 3 * GIB}), processes=(SERVER,))),
+    ),
+    "gpu-power-capped": (
+        setup(box(1, power={"GPU-0": PowerLimit(400, 575)})),
+        setup(box(1, power={"GPU-0": PowerLimit(575, 575)})),
     ),
     "swap-used": (
         setup(box(memory=HostMemory(16 * GIB, GIB, 8 * GIB, 5 * GIB))),

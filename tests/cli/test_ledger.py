@@ -125,7 +125,7 @@ def test_an_empty_log_holds_no_start(gearshift: Gearshift) -> None:
             {"kv_tokens": 1_394_129, "concurrency": 5.32, "block_size": 1600, "engine_init_s": 535.77},
         ),
         ("vllm-logs/0.24.0", {"kv_tokens": 619_202, "concurrency": 2.36, "ok": None}),
-        ("vllm-logs/0.27.1-4x", {"kv_tokens": 621_392, "concurrency": 18.96}),
+        ("vllm-logs/0.27.1-4x", {"kv_pool_suggested_bytes": [29_407_858_586, 38_581_581_312], "concurrency": 18.96}),
         ("vllm-logs/0.27.1-a6000", {"block_size": 1568, "ok": None}),
         ("vllm-logs/0.28-cpu", {"ok": False, "weights_bytes": None}),
         ("vllm-logs/0.28dev-16gb-27b-exl3-turboquant-autofit-cold", {"kv_tokens": 172_032, "missing": ["start_s"]}),

@@ -66,6 +66,14 @@ def known(report: StartReport) -> dict[str, object]:
             {"compute_bytes": round(0.76 * GIB), "graph_bytes": round(0.32 * GIB)},
         ),
         (
+            (
+                "Free memory on device (15.28/15.51 GiB) on startup. Replace gpu_memory_utilization config with"
+                " `--kv-cache-memory=3453165241` (3.22 GiB) to fit into requested memory,"
+                " or `--kv-cache-memory=4542824448` (4.23 GiB) to fully utilize gpu memory."
+            ),
+            {"pool_suggestions": (3_453_165_241, 4_542_824_448)},
+        ),
+        (
             "Detected MTP model. Sharing target model embedding weights with the draft model.",
             {"speculation_method": "mtp"},
         ),

@@ -228,6 +228,16 @@ def test_hybrids_cache_prefixes_by_default_from_0_28_on(version: str, mode: str)
     assert layout(wanted, qwen27b()).state_mode == mode
 
 
+def test_a_hybrids_prefixes_hit_in_whole_blocks() -> None:
+    def told(version: str, *, caching: bool) -> list[str]:
+        planned = plan(request(version, pool=10**10, caching=caching), qwen27b())
+        return [note for note in planned.notes if "prefix" in note]
+
+    whole = ["the prefix cache hits in whole blocks of 1568 tokens; a shorter prompt never hits"]
+    assert told("0.27.1", caching=True) == told("0.30.0", caching=True) == whole
+    assert told("0.30.0", caching=False) == []
+
+
 @pytest.mark.parametrize("version", ["0.22.1", "0.26.0"])
 def test_up_to_0_26_align_mode_refuses_a_block_larger_than_the_batch(version: str) -> None:
     planned = plan(request(version, pool=10**10, batched=512), qwen27b())

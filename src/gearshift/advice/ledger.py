@@ -81,6 +81,7 @@ def _figures(read: ReadStart) -> Json:
         "ok": read.ok,
         "weights_bytes": figures.weights_bytes,
         "kv_pool_bytes": figures.kv_pool_bytes,
+        "kv_pool_suggested_bytes": None if figures.pool_suggestions is None else list(figures.pool_suggestions),
         "kv_tokens": figures.kv_tokens,
         "concurrency": figures.concurrency,
         "block_size": figures.block_size,

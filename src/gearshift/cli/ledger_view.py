@@ -94,6 +94,9 @@ def _others(read: ReadStart) -> Iterator[str]:
     if known:
         yield ""
         yield ", ".join(known)
+    if figures.pool_suggestions:
+        share, card = figures.pool_suggestions
+        yield f"to pin the pool: kv_bytes: {share} fills the share that was asked for, {card} the whole card"
     if read.missing:
         yield f"not in this log: {', '.join(read.missing)}"
     if read.start.engine == "llama.cpp" and read.ok and not figures.buffers:

@@ -29,6 +29,7 @@ class StartFigures:
     version: str | None = None
     weights_bytes: int | None = None
     kv_pool_bytes: int | None = None  # vLLM: minimum over ranks, per GPU
+    pool_suggestions: tuple[int, int] | None = None  # vLLM, bytes per GPU: within the asked share; of the whole card
     kv_tokens: int | None = None
     concurrency: float | None = None
     block_size: int | None = None

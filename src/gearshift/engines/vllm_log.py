@@ -30,6 +30,7 @@ _DIED = re.compile(r"Worker proc \S+ died unexpectedly \(exit code: (-?\d+)\)")
 _ABORT = re.compile(
     r"double free|free\(\): |malloc\(\): |corrupted |Segmentation fault|terminate called|Fatal Python error|Killed$"
 )
+_SUGGESTED = re.compile(r"`--kv-cache-memory=(\d{1,15})`.*requested memory, or `--kv-cache-memory=(\d{1,15})`")
 _ASKED = re.compile(r"KeyboardInterrupt|RuntimeError: cancelled|asyncio\.exceptions\.CancelledError")  # no failures
 _ECHOES = re.compile(  # they point at a failure told before; alone they are all there is, as after a SIGKILL
     r"EngineDeadError|Engine core initialization failed|WorkerProc initialization failed"
@@ -224,12 +225,25 @@ def _graphs(fold: VllmLog, rank: str, message: str) -> VllmLog:
 
 
 def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
+    fold = _suggested(fold, message)
     found = re.search(rf"({NUMBER}) GiB for peak activation", message)
     if not found:
         return fold
     activations = {**fold.activations, rank: round(float(found[1]) * GIB)}
     fold = replace(fold, activations=activations).known(compute_bytes=sum(activations.values()))
     return _buffers(_told_again(fold, rank, message))
+
+
+def _suggested(fold: VllmLog, message: str) -> VllmLog:
+    """The pools that a start without a pinned one suggests, in bytes; each the smallest over the ranks."""
+    found = _SUGGESTED.search(message)
+    if not found:
+        return fold
+    share, card = int(found[1]), int(found[2])
+    known = fold.report.figures.pool_suggestions
+    if known is not None:
+        share, card = min(share, known[0]), min(card, known[1])
+    return fold.known(pool_suggestions=(share, card))
 
 
 def _told_again(fold: VllmLog, rank: str, message: str) -> VllmLog:

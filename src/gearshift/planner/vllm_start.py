@@ -109,7 +109,13 @@ def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str,
 
 def notes(start: VllmStart) -> tuple[str, ...]:
     """What the plan's figures do not show: doubts about the layout and the files, a draft head that drafts noise."""
-    return (*start.layout.notes, *_file_notes(start))
+    return (*start.layout.notes, *_prefix_notes(start), *_file_notes(start))
+
+
+def _prefix_notes(start: VllmStart) -> Iterator[str]:
+    """Hybrids have blocks of a thousand tokens and more, which decides what a prefix cache is good for."""
+    if start.layout.state_groups and start.layout.state_mode == "align":
+        yield f"the prefix cache hits in whole blocks of {start.layout.block_size} tokens; a shorter prompt never hits"
 
 
 def _file_notes(start: VllmStart) -> Iterator[str]:
