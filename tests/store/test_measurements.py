@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,3 +129,21 @@ def test_a_cell_needs_its_experiment(measurements: Measurements) -> None:
 @given(st.lists(st.floats(allow_nan=False)))
 def test_stamps_survive_packing_bit_by_bit(stamps: list[float]) -> None:
     assert _unpack(_pack(stamps)) == tuple(stamps)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from gearshift.store import ExperimentRecord, Measurements
+print(Measurements(Path(sys.argv[1])).begin_experiment(ExperimentRecord("ladder", 1.0, {}, {})), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_that_was_killed_counts_as_interrupted(measurements: Measurements) -> None:
+    command = [sys.executable, "-c", KILLED, measurements.path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    ours = measurements.begin_experiment(EXPERIMENT)
+    assert measurements.experiment(int(done.stdout)).state == "interrupted"
+    assert measurements.experiment(ours).state == "running"

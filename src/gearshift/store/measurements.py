@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gearshift.store.database import StoreError, session, transaction
+from gearshift.store.process import lives, own_mark
 
 State = Literal["running", "done", "interrupted", "failed"]
 Json = Mapping[str, Any]
@@ -110,10 +111,10 @@ class Measurements:
             return _inserted(connection.execute("INSERT INTO campaign (name, started, plan) VALUES (?, ?, ?)", values))
 
     def begin_experiment(self, record: ExperimentRecord) -> int:
-        """Its id; the experiment counts as running until `end_experiment`."""
+        """Its id; the experiment counts as running until `end_experiment`, or until this process is gone."""
         row = (
             record.campaign, record.name, record.tool, record.tool_version, record.model, record.started, "running",
-            json.dumps(record.target), json.dumps(record.plan),
+            json.dumps(record.target), json.dumps(record.plan), own_mark(),
         )  # fmt: skip
         with session(self.path) as connection:
             return _inserted(connection.execute(_INSERT_EXPERIMENT, row))
@@ -177,8 +178,8 @@ class Measurements:
 
 
 _INSERT_EXPERIMENT = """
-    INSERT INTO experiment (campaign, name, tool, tool_version, model, started, state, target, plan)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO experiment (campaign, name, tool, tool_version, model, started, state, target, plan, process)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _INSERT_CELL = """
     INSERT INTO cell (experiment, key, setting, concurrency, depth, valid, plan, figures)
@@ -243,7 +244,13 @@ def _experiment(row: sqlite3.Row) -> StoredExperiment:
         tool_version=row["tool_version"],
         campaign=row["campaign"],
     )
-    return StoredExperiment(row["id"], record, row["state"], row["ended"], _load(row["outcome"]), row["cell_count"])
+    return StoredExperiment(row["id"], record, _state(row), row["ended"], _load(row["outcome"]), row["cell_count"])
+
+
+def _state(row: sqlite3.Row) -> State:
+    """As it was stored; a run whose process is gone was interrupted, though nobody was left to write it down."""
+    state: State = row["state"]
+    return "interrupted" if state == "running" and row["process"] and not lives(row["process"]) else state
 
 
 def _cell(row: sqlite3.Row) -> StoredCell:

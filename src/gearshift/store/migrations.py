@@ -154,4 +154,9 @@ MIGRATIONS: tuple[Migration, ...] = (
             "ALTER TABLE swap ADD COLUMN freed_bytes INTEGER",
         ),
     ),
+    Migration(
+        4,
+        "process of an experiment",
+        ("ALTER TABLE experiment ADD COLUMN process TEXT",),  # who runs it: a run that was killed cannot say so itself
+    ),
 )
