@@ -141,7 +141,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_run_that_was_killed_counts_as_interrupted(measurements: Measurements) -> None:
-    command = [sys.executable, "-c", KILLED, measurements.path]
+    command = [sys.executable, "-c", KILLED, str(measurements.path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     ours = measurements.begin_experiment(EXPERIMENT)
