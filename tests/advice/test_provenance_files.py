@@ -54,6 +54,24 @@ def test_files_are_found_behind_an_equals_sign_in_json_and_below_the_engines_own
     assert [Path(one.file).name for one in found] == ["q8.gguf", "near.gguf", "model.safetensors"]
 
 
+def test_a_hub_id_means_the_snapshot_that_was_fetched(tmp_path: Path) -> None:
+    repository = tmp_path / "models--org--model"
+    for revision, text in (("c0ffee", b"old"), ("decade", b"new")):
+        snapshot = repository / "snapshots" / revision
+        snapshot.mkdir(parents=True)
+        (snapshot / "model.safetensors").write_bytes(text)
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text("decade")
+    drafting = json.dumps({"model": "org/model"})
+
+    def hashes(*words: str) -> list[str | None]:
+        return [found.sha256 for found in FileFacts().weights(words, hub=tmp_path)]
+
+    assert hashes("serve", "org/model") == hashes("--speculative-config", drafting) == [sha(b"new")]
+    assert hashes("serve", "org/model", "--revision", "c0ffee") == [sha(b"old")]
+    assert hashes("serve", "org/other") == []
+
+
 def test_the_first_part_of_a_split_file_means_all_that_are_there(tmp_path: Path) -> None:
     for number in (1, 3):
         (tmp_path / f"q8-0000{number}-of-00003.gguf").write_bytes(b"%d" % number)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gearshift.advice.provenance_files import FileFacts
 from gearshift.advice.recipe import LOCK_FILE, read_lock
-from gearshift.artifacts import Promise
+from gearshift.artifacts import Promise, hub_cache_folder
 from gearshift.domain.device import Device
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.provenance import EngineBuild, GpuSettings, Provenance
@@ -52,14 +52,15 @@ class Witness:
         """Blocking: reads weights that no lock knows. Secrets and home folders are still in it. Never raises."""
         argv, env = self._words(running, "cmdline"), self._words(running, "environ")
         named, folder = (argv or ())[1:], self._folder(running.pid)
+        hub = hub_cache_folder(dict(word.partition("=")[::2] for word in env)) if env is not None else None
         return Provenance(
             gearshift=self.version,
             variant=running.variant,
             engine=running.engine,
             argv=argv or None,
             env=dict(_variables(env, running.sets)) if argv and env is not None else None,
-            weights=self.files.weights(named, folder, self._pinned(running.variant)) if argv else None,
-            template_sha256=self.files.template(named, folder) if argv else None,
+            weights=self.files.weights(named, folder, self._pinned(running.variant), hub=hub) if argv else None,
+            template_sha256=self.files.template(named, folder, hub=hub) if argv else None,
             hardware=read_hardware(self.devices, self.settings(), proc=self.proc),
         )
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from gearshift.artifacts import Promise, gguf_parts, model_template, read_template, sha256_of, template_files
+from gearshift.artifacts import (
+    Promise,
+    cached_snapshot,
+    gguf_parts,
+    model_template,
+    read_template,
+    sha256_of,
+    template_files,
+)
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.provenance import WeightFile
 from gearshift.domain.units import GIB
 
 _HASHED_BYTES = 2 * GIB
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _TEMPLATE_FLAGS = {"--chat-template", "--chat-template-file"}
 
 Stamp = tuple[str, int, int]  # path, bytes, time of change in nanoseconds: what tells a file from a later one
@@ -28,20 +39,26 @@ class FileFacts:
         self._templates: dict[tuple[Stamp, ...], str | None] = {}
 
     def weights(
-        self, words: Sequence[str], folder: Path = Path("/"), pinned: Mapping[str, Promise] | None = None
+        self,
+        words: Sequence[str],
+        folder: Path = Path("/"),
+        pinned: Mapping[str, Promise] | None = None,
+        *,
+        hub: Path | None = None,
     ) -> tuple[WeightFile, ...]:
         """Weight files that ``words`` name, or that lie in a folder they name, each with its size and hash.
 
-        Relative paths begin at ``folder``. A hash comes from ``pinned`` (by file name) where the size agrees; else
+        Relative paths begin at ``folder``; a hub id means its snapshot in the cache ``hub``. A hash comes from ``pinned`` (by file name) where the size agrees; else
         small files are read for it, and large ones have none: reading them takes longer than many a measurement, and
         `gearshift lock` does it once.
         """
-        values = (folder / value for word in words for value in _values(word))
+        find = _Finder(folder, hub, _revision(words))
+        values = (find(value) for word in words for value in _values(word))
         named = dict.fromkeys(file for path in values for file in _weight_files(path))
         known = pinned or {}
         return tuple(found for file in named if (found := self._weighed(file, known.get(file.name))))
 
-    def template(self, words: Sequence[str], folder: Path = Path("/")) -> str | None:
+    def template(self, words: Sequence[str], folder: Path = Path("/"), *, hub: Path | None = None) -> str | None:
         """The hash of the chat template in use: of the one that the words give, else of the model's own.
 
         None for one that the engine knows by name, and where there is none.
@@ -49,7 +66,8 @@ class FileFacts:
         given = [value for flag, value in pairwise(_split(words)) if flag in _TEMPLATE_FLAGS]
         if given:
             return self._given_template(folder / given[-1], given[-1])
-        models = (folder / word for word in _split(words) if word and not word.startswith("-"))
+        find = _Finder(folder, hub, _revision(words))
+        models = (find(word) for word in _split(words) if word and not word.startswith("-"))
         return next(filter(None, map(self._model_template, models)), None)
 
     def _weighed(self, file: Path, pinned: Promise | None) -> WeightFile | None:
@@ -94,6 +112,25 @@ class FileFacts:
             except GearshiftError:
                 return None
         return self._templates[stamps]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Where a value of the command line lies: a path from ``folder``, or a hub id's snapshot in the cache ``hub``."""
+
+    folder: Path
+    hub: Path | None
+    revision: str
+
+    def __call__(self, value: str) -> Path:
+        here = self.folder / value
+        if self.hub is None or not _HUB_ID.fullmatch(value):
+            return here
+        return cached_snapshot(self.hub, value, self.revision) or here
+
+
+def _revision(words: Sequence[str]) -> str:
+    return next((value for flag, value in pairwise(_split(words)) if flag == "--revision"), "main")
 
 
 def _values(word: str) -> Iterator[str]:
