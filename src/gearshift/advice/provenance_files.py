@@ -48,9 +48,9 @@ class FileFacts:
     ) -> tuple[WeightFile, ...]:
         """Weight files that ``words`` name, or that lie in a folder they name, each with its size and hash.
 
-        Relative paths begin at ``folder``; a hub id means its snapshot in the cache ``hub``. A hash comes from ``pinned`` (by file name) where the size agrees; else
-        small files are read for it, and large ones have none: reading them takes longer than many a measurement, and
-        `gearshift lock` does it once.
+        Relative paths begin at ``folder``; a hub id means its snapshot in the cache ``hub``. A hash comes from
+        ``pinned`` (by file name) where the size agrees; else small files are read for it, and large ones have none:
+        reading them takes longer than many a measurement, and `gearshift lock` does it once.
         """
         find = _Finder(folder, hub, _revision(words))
         values = (find(value) for word in words for value in _values(word))
