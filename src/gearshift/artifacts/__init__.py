@@ -3,6 +3,7 @@
 from gearshift.artifacts.facts import ModelFacts, MtpFacts, Rope
 from gearshift.artifacts.gguf_facts import gguf_parts
 from gearshift.artifacts.hashes import Promise, difference, sha256_of
+from gearshift.artifacts.http_source import is_address, read_remote_gguf, shown
 from gearshift.artifacts.hub import PARTIAL, Hub, HubFile, HubRevision
 from gearshift.artifacts.hub_cache import cached_snapshot, hub_cache_folder, repository_folder
 from gearshift.artifacts.json_file import read_json
@@ -26,12 +27,15 @@ __all__ = [
     "difference",
     "gguf_parts",
     "hub_cache_folder",
+    "is_address",
     "make_patch",
     "model_template",
     "read_json",
     "read_model",
+    "read_remote_gguf",
     "read_template",
     "repository_folder",
     "sha256_of",
+    "shown",
     "template_files",
 ]

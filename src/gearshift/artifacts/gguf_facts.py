@@ -14,7 +14,7 @@ from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, 
 from gearshift.artifacts.gguf import GgufHeader, GgufTensor, read_gguf
 from gearshift.artifacts.gguf_layers import decoder_layers, recurrent_shape
 from gearshift.artifacts.gguf_metadata import Hyperparameters
-from gearshift.artifacts.source import open_source
+from gearshift.artifacts.source import Source, open_source
 
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _BLOCK = re.compile(r"blk\.(\d+)\.")
@@ -27,13 +27,18 @@ _FILE_TYPES = {
 }  # fmt: skip
 
 
+def part_names(name: str) -> tuple[str, ...]:
+    """The names of all parts of a split file in order; just ``name`` when it is whole."""
+    match = _PART.fullmatch(name)
+    if match is None:
+        return (name,)
+    count = int(match["count"])
+    return tuple(f"{match['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1))
+
+
 def gguf_parts(path: Path) -> tuple[Path, ...]:
     """All parts of a split file in order, present or not; just ``path`` when it is whole."""
-    match = _PART.fullmatch(path.name)
-    if match is None:
-        return (path,)
-    count = int(match["count"])
-    return tuple(path.with_name(f"{match['stem']}-{number:05d}-of-{count:05d}.gguf") for number in range(1, count + 1))
+    return tuple(path.with_name(name) for name in part_names(path.name)) if path.name else (path,)
 
 
 def read_gguf_model(path: Path) -> ModelFacts:
@@ -92,9 +97,14 @@ def gguf_facts(
 
 def _read_part(path: Path) -> GgufHeader:
     with open_source(path) as source:
-        header = read_gguf(source)
-        if header.tensors and header.end > source.size:
-            fail(path, f"the tensors end at byte {header.end}, the file at byte {source.size}")
+        return whole_header(source)
+
+
+def whole_header(source: Source) -> GgufHeader:
+    """The header of a file that is as long as it says. Raises GearshiftError for a damaged or truncated one."""
+    header = read_gguf(source)
+    if header.tensors and header.end > source.size:
+        fail(source.name, f"the tensors end at byte {header.end}, the file at byte {source.size}")
     return header
 
 

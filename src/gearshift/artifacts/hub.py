@@ -21,6 +21,7 @@ from gearshift.artifacts.hub_cache import kept_login
 from gearshift.domain.errors import GearshiftError
 
 PARTIAL = ".partial"  # what a file is called until it is whole
+_HUB = "https://huggingface.co"
 _SMALL = 64 * 1024**2  # a file without a published hash is fetched to be hashed; such files are text
 
 
@@ -53,6 +54,12 @@ class Hub:
     def of(cls, env: Mapping[str, str]) -> Hub:
         """``HF_ENDPOINT`` (a mirror) and the login: ``HF_TOKEN``, else what ``hf auth login`` left."""
         return cls((env.get("HF_ENDPOINT") or "").rstrip("/") or None, env.get("HF_TOKEN") or kept_login(env))
+
+    def login(self, url: str) -> dict[str, str]:
+        """The headers that open an address of this hub; none for one of anybody else's."""
+        ours = urlsplit(self.endpoint or _HUB)
+        same = urlsplit(url)[:2] == ours[:2]
+        return {"Authorization": f"Bearer {self.token}"} if self.token and same else {}
 
     def revision(self, repository: str, revision: str = "main") -> HubRevision:
         """A branch, tag or commit resolved to a commit, with its files. Raises GearshiftError."""

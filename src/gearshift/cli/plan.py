@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import click
@@ -15,7 +15,7 @@ from gearshift.advice.measured import Measured, measured_decode
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
 from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
-from gearshift.artifacts import read_model
+from gearshift.artifacts import Hub, ModelFacts, read_model, read_remote_gguf, shown
 from gearshift.cli.box import known_card, this_box
 from gearshift.cli.exits import Exit
 from gearshift.cli.plan_options import AUTO, plan_options
@@ -48,7 +48,7 @@ def command(session: Session, /, variant: str | None, *, as_json: bool, **given:
     """Say whether a variant fits, how long, and how fast it can be.
 
     VARIANT is one of the configuration; the options then try something else with it. With --engine and --weights
-    everything comes from the options. Nothing is started and no weights are read, only headers.
+    everything comes from the options. Nothing is started, no weights are read or fetched, only headers.
 
     Exit status 0 when it fits or that cannot be told, 1 when it does not fit, 2 for wrong usage.
     """
@@ -84,7 +84,7 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
     if given["config"] is not None:
         msg = "--config goes with a VARIANT"
         raise click.UsageError(msg)
-    if not weights.exists():
+    if isinstance(weights, Path) and not weights.exists():
         raise click.BadParameter(f"there is no {weights}", param_hint="--weights")
     if engine == "vllm" and given["engine_version"] and not is_vllm_version(given["engine_version"]):
         msg = f"{given['engine_version']!r} is no version of vLLM, such as 0.32.0"
@@ -101,13 +101,23 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
         ram_bytes=box.ram_bytes,
     )
     request = with_draft(changed(request, _changes(given, engine)), read_model)
-    facts = loadable(engine, read_model(weights))
+    facts = loadable(engine, _facts(session, weights))
     if not (request.context or facts.context_train):
         raise click.UsageError("the model's files do not say how long its context is: give --context")
     request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
     card = gpu or known_card(session, _host_or(kind, box.devices), devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))
-    return Subject(weights.name, engine, given["engine_version"]), found
+    name = weights.name if isinstance(weights, Path) else PurePosixPath(shown(weights)).name
+    return Subject(name, engine, given["engine_version"]), found
+
+
+def _facts(session: Session, weights: Path | str) -> ModelFacts:
+    """Of a model on disk, or at an address, of which only the header is fetched. Raises GearshiftError."""
+    if isinstance(weights, Path):
+        return read_model(weights)
+    with session.output.progress() as show:
+        show(f"reading the header of {shown(weights)}")
+        return read_remote_gguf(weights, Hub.of(session.env).login(weights))
 
 
 def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:

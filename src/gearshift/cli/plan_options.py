@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from gearshift.advice.plan_flags import parse_acceptance, parse_speculation
+from gearshift.artifacts import is_address
 from gearshift.domain.units import parse_bytes, parse_tokens
 from gearshift.planner import parse_gpu
 
@@ -35,6 +36,13 @@ class Parsed(click.ParamType[Read]):
             self.fail(str(error), param, ctx)
 
 
+class Weights(click.Path):
+    """A path, or the text of a web address."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, str) and is_address(value) else super().convert(value, param, ctx)
+
+
 def _pool(text: str) -> int | str:
     return AUTO if text == AUTO else parse_bytes(text)
 
@@ -54,8 +62,9 @@ _OPTIONS = (
     click.option("--engine-version", metavar="V", help="Such as 0.32.0; else the newest known."),
     click.option(
         "--weights",
-        type=click.Path(path_type=Path),
-        help="A GGUF file, a Hugging Face folder, or a config.json alone.",
+        type=Weights(path_type=Path),
+        metavar="PATH|URL",
+        help="A GGUF file, here or at an address, a Hugging Face folder, or a config.json alone.",
     ),
     click.option(
         "--device",
