@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from control.conftest import TWO, MakeControl, settings_of
+from control.conftest import TWO, Harness, MakeControl, settings_of
 from fakes.launcher import Script
+from fakes.serving import until
 from gearshift.control import Control
 from gearshift.domain.errors import (
     DrainingError,
@@ -34,6 +35,11 @@ async def leased(control: Control, variant: str) -> Lease:
     lease = await control.request(variant).wait(5)
     assert lease is not None
     return lease
+
+
+def loading(it: Harness) -> bool:
+    """Whether the first variant's engine is being waited for."""
+    return bool(it.launcher.launched) and it.launcher.child("m:a").calls == ["ready"]
 
 
 async def test_a_first_request_loads_the_variant_and_gets_its_endpoint(make: MakeControl) -> None:
@@ -121,7 +127,7 @@ async def test_leaving_while_a_load_nobody_else_wants_is_under_way_lets_it_finis
     it = make()
     it.launcher.scripts["m:a"] = Script(manual=True)
     ticket = it.control.request("m:a")
-    await ticket.wait(0.02)
+    await until(lambda: loading(it))
     ticket.leave()
     it.launcher.child("m:a").release()
     async with asyncio.timeout(5):
@@ -135,7 +141,7 @@ async def test_a_load_whose_last_waiter_left_is_cancelled_when_another_variant_w
     it = make()
     it.launcher.scripts["m:a"] = Script(manual=True)
     first = it.control.request("m:a")
-    await first.wait(0.02)
+    await until(lambda: loading(it))
     first.leave()
     assert await it.control.request("m:b").wait(5) is not None
     assert it.launcher.child("m:a").calls == ["ready", "stop 15.0"]
@@ -177,7 +183,7 @@ async def test_a_keep_alive_line_says_place_and_stage(make: MakeControl) -> None
     it = make()
     it.launcher.scripts["m:a"] = Script(manual=True)
     ticket = it.control.request("m:a")
-    await ticket.wait(0.02)
+    await until(lambda: loading(it))
     second = it.control.request("m:a")
     assert ticket.progress == "queued; starting"
     assert second.progress == "queued, 1 ahead; starting"
