@@ -1,4 +1,4 @@
-"""What earlier starts taught about plans, one entry a launch, kept in one small file of the state folder."""
+"""What earlier starts taught about plans, one entry a launch and engine build, in a small file of the state folder."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Calibrations:
         self._known = _read(path)
         self._keeping = threading.Lock()  # two variants may become ready at once
 
-    def of(self, launch_digest: str) -> Calibration | None:
-        """What the last start of this launch showed, or None."""
-        return self._known.get(launch_digest)
+    def of(self, start_key: str) -> Calibration | None:
+        """What the last start under this key (`Variant.start_key`) showed, or None."""
+        return self._known.get(start_key)
 
-    def keep(self, launch_digest: str, calibration: Calibration) -> None:
+    def keep(self, start_key: str, calibration: Calibration) -> None:
         """Remember it for the next plan. Blocking: writes the file whole, atomically. Any thread may call it."""
         with self._keeping:
-            self._keep(launch_digest, calibration)
+            self._keep(start_key, calibration)
 
-    def _keep(self, launch_digest: str, calibration: Calibration) -> None:
-        self._known.pop(launch_digest, None)
-        self._known[launch_digest] = calibration
+    def _keep(self, start_key: str, calibration: Calibration) -> None:
+        self._known.pop(start_key, None)
+        self._known[start_key] = calibration
         for oldest in list(self._known)[:-KEPT]:
             del self._known[oldest]
         document = {digest: known.to_json() for digest, known in self._known.items()}

@@ -125,11 +125,11 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         msg = f"--{said.replace('_', '-')} is the configuration's to say for {name}: leave it or VARIANT out"
         raise click.UsageError(msg)
     variant = _variant(session, name, given["config"])
-    launch = variant.launch_digest  # of the variant as it is configured, whatever is tried instead
+    version, build = _engine(session, variant)
+    start = variant.start_key(build)  # of the variant as it is configured, whatever is tried instead
     variant, box = _placed(session, variant, given)
     if given["kv_bytes"] == AUTO:
         variant = replace(variant, kv_bytes=AUTO)
-    version = _version(session, variant)
     card = given["gpu"] or known_card(session, _where(variant, box))
     question = _question(given, card)
     if question.measured is None and not any(given[name] is not None for name in _ANOTHER):
@@ -141,7 +141,7 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
         engine_version=version,
         changes=_changes(given, variant.engine.kind),
         question=question,
-        calibration=Calibrations(session.paths.calibrations).of(launch),
+        calibration=Calibrations(session.paths.calibrations).of(start),
     )
     return Subject(variant.id, variant.engine.kind, version), found
 
@@ -204,12 +204,13 @@ def _variant(session: Session, name: str, config: Path | None) -> Variant:
         raise click.BadParameter(f"{error.message} in {file} ({error.hint})", param_hint="VARIANT") from error
 
 
-def _version(session: Session, variant: Variant) -> str | None:
-    """Of the engine that would run it, as far as it is installed."""
+def _engine(session: Session, variant: Variant) -> tuple[str | None, str | None]:
+    """Version and build of the engine that would run it, as far as it is installed."""
     try:
-        return Toolchain(session.paths, session.env).find(variant.engine).version
+        install = Toolchain(session.paths, session.env).find(variant.engine)
     except GearshiftError:
-        return variant.engine.version
+        return variant.engine.version, None
+    return install.version, install.build
 
 
 def _others_on(box: Box, devices: Sequence[PlannedDevice]) -> dict[str, int]:

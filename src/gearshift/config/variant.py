@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from gearshift.config.files import Base
+from gearshift.config.presence import presence
 from gearshift.config.schema import (
     DefaultsSection,
     EnginePin,
@@ -43,6 +45,7 @@ def build_variant(model: str, name: str, section: VariantSection, base: Base, en
 
     Its engine, and the method of its speculation, must be there.
     """
+    template = _path(section.template, base)
     return Variant(
         model=model,
         name=name,
@@ -54,7 +57,8 @@ def build_variant(model: str, name: str, section: VariantSection, base: Base, en
         kv_dtype=section.kv_dtype,
         kv_bytes=section.kv_bytes,
         parallel=section.parallel,
-        template=_path(section.template, base),
+        template=template,
+        template_sha256=_content(template),
         probe=_probe(section.probe),
         max_inflight=section.max_inflight,
         queue_limit=section.queue_limit,
@@ -88,6 +92,16 @@ def _engine(section: EngineSection | None, base: Base, engines: Installations) -
 
 def _path(text: str | None, base: Base) -> Path | None:
     return base.path(text) if text else None
+
+
+def _content(path: Path | None) -> str | None:
+    """The SHA-256 of a small file, so that an edit of it is a change; None where it cannot be read."""
+    if path is None or presence(path) != "there":
+        return None
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def _command(command: list[str] | str | None) -> tuple[str, ...] | None:

@@ -85,4 +85,4 @@ class Lessons:
         compared = {one.name: {"planned": one.planned, "logged": one.logged} for one in differences(plan, figures)}
         self.journal.add("plan.compared", variant=variant.id, figures=compared, held=dict(held))
         learned = replace(calibration_of(plan, figures), totals=held)
-        await asyncio.to_thread(self.calibrations.keep, variant.launch_digest, learned)
+        await asyncio.to_thread(self.calibrations.keep, self.preparation.start_key(variant), learned)

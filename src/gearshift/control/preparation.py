@@ -35,7 +35,7 @@ class Lookups:
 
     find_engine: Callable[[EngineRef], EngineInstall]  # raises GearshiftError when it is not installed
     read_model: Callable[[Path], ModelFacts]  # raises GearshiftError on a file that is no model
-    calibration: Callable[[str], Calibration | None]  # of an earlier start, by launch digest
+    calibration: Callable[[str], Calibration | None]  # of an earlier start, by `Variant.start_key`
     presence: Callable[[Path], Presence] = presence  # of weights; never waits for a dead mount
 
 
@@ -52,7 +52,7 @@ class Preparation:
         self._sleep_ram = sleep_ram
         self._facts: dict[tuple[str, float, int], ModelFacts | None] = {}
         self._plans: dict[str, Plan] = {}
-        self._versions: dict[EngineRef, str | None] = {}
+        self._found: dict[EngineRef, EngineInstall] = {}  # as last asked for
         self._installs: dict[str, EngineInstall] = {}
 
     @property
@@ -61,7 +61,13 @@ class Preparation:
 
     def version(self, variant: Variant) -> str | None:
         """The version of the engine that runs it: as found, else as pinned. Never asks, so it never blocks."""
-        return self._versions.get(variant.engine, variant.engine.version)
+        found = self._found.get(variant.engine)
+        return found.version if found else variant.engine.version
+
+    def start_key(self, variant: Variant) -> str:
+        """What the variant's next start, or its last, is remembered by: another build of its engine is another."""
+        found = self._found.get(variant.engine)
+        return variant.start_key(found.build if found else None)
 
     def build(self, variant: Variant) -> EngineBuild:
         """The engine that the variant's last launch spec was made for."""
@@ -77,6 +83,9 @@ class Preparation:
     def world(self, settings: Settings) -> World:
         """The scheduler's view of a configuration. Blocking: reads model headers, may ask an engine its version."""
         variants = settings.variants()
+        for engine in {variant.engine for variant in variants.values()}:  # one may have been installed meanwhile
+            with suppress(GearshiftError):
+                self._found[engine] = self._lookups.find_engine(engine)
         self._plans = {variant.id: plan for variant in variants.values() if (plan := self._planned(variant))}
         profiles = {variant.id: self._profile(variant) for variant in variants.values()}
         constraints = tuple(
@@ -90,8 +99,8 @@ class Preparation:
         """Everything needed to start it on ``port``. Blocking. Raises LoadFailedError saying what is missing."""
         try:
             install = self._lookups.find_engine(variant.engine)
-            self._versions[variant.engine] = install.version
             self._installs[variant.id] = install
+            self._replan(variant, install)
             return engines.launch_spec(
                 variant,
                 self._placement(variant),
@@ -118,18 +127,18 @@ class Preparation:
             variant,
             self._model(variant.weights),
             devices,
-            engine_version=self._found_version(variant),
-            calibration=self._lookups.calibration(variant.launch_digest),
+            engine_version=self.version(variant),
+            calibration=self._lookups.calibration(self.start_key(variant)),
             draft=self._model(draft_weights(variant)),
             projector_bytes=projector_bytes(variant),
         )
 
-    def _found_version(self, variant: Variant) -> str | None:
-        """Asked of the toolchain until it is found."""
-        if variant.engine not in self._versions:
-            with suppress(GearshiftError):
-                self._versions[variant.engine] = self._lookups.find_engine(variant.engine).version
-        return self.version(variant)
+    def _replan(self, variant: Variant, install: EngineInstall) -> None:
+        """Where the engine is another than planned with: its pool and blocks may be others, too."""
+        known = self._found.get(variant.engine)
+        self._found[variant.engine] = install
+        if (known is None or known.build != install.build) and (plan := self._planned(variant)):
+            self._plans[variant.id] = plan
 
     def _model(self, weights: str | None) -> ModelFacts | None:
         """Facts of weights, or None where there is no file to read: their size is then unknown, not zero."""

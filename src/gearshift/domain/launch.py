@@ -34,6 +34,11 @@ class EngineInstall:
     flags: FlagMap | None = None  # None = no flag map could be read
     digest: str | None = None  # sha256 of the binary, where the version alone does not identify it
 
+    @property
+    def build(self) -> str | None:
+        """What tells it from every other engine of its kind, as far as that is known."""
+        return self.digest or self.version
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:

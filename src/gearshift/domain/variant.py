@@ -92,6 +92,7 @@ class Variant:
     kv_bytes: int | Literal["auto"] | None = None
     parallel: int | None = None  # slots (llama.cpp), max-num-seqs (vLLM)
     template: Path | None = None
+    template_sha256: str | None = None  # of its content when the configuration was read; None = it was not there
     probe: Probe = field(default_factory=Probe)
     max_inflight: int | None = None  # None = parallel, else the engine's own default
     queue_limit: int = 100
@@ -124,3 +125,7 @@ class Variant:
             max_inflight=None,
         )
         return hashlib.sha256(repr(process_only).encode()).hexdigest()
+
+    def start_key(self, build: str | None) -> str:
+        """Identifies what a start shows: the launch and the engine's build. None = that is not known."""
+        return f"{self.launch_digest}@{build or ''}"
