@@ -173,6 +173,7 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
         llamacpp(hybrid(), version="10749", speculation=MTP),
     ),
     "llamacpp-mtp-ngram": (llamacpp(args={"spec-type": "draft-mtp,ngram-mod"}), llamacpp(speculation=MTP)),
+    "llamacpp-mtp-slots": (llamacpp(speculation=MTP, parallel=2), llamacpp(speculation=MTP, parallel=1)),
     "llamacpp-mmproj-mtp": (
         llamacpp(speculation=MTP, args={"mmproj": "/m/mmproj.gguf"}),
         llamacpp(args={"mmproj": "/m/mmproj.gguf"}),
@@ -348,6 +349,16 @@ def test_sliding_windows_cannot_shift_their_cache_either() -> None:
     assert finding.place == "args.context-shift"
     whole = llamacpp(sliding, args={"context-shift": None, "swa-full": None})
     assert seen(VARIANT_CHECKS, "llamacpp-cache-reuse", whole) == []
+
+
+def test_what_verifying_alone_costs_is_told_for_caches_that_it_was_published_for() -> None:
+    def told(**settings: Any) -> str:
+        case = vllm(hybrid(), speculation=MTP, context=65536, args={"attention-backend": "TRITON_ATTN"}, **settings)
+        (finding,) = seen(VARIANT_CHECKS, "vllm-triton-mtp-depth", case)
+        return finding.what
+
+    assert told() == "TRITON_ATTN verifies drafts over up to 65536 tokens, where a step takes about 1 ms longer"
+    assert told(kv_dtype="fp8") == "TRITON_ATTN verifies drafts over up to 65536 tokens"
 
 
 def test_peer_access_that_is_not_known_is_not_missing() -> None:

@@ -20,6 +20,7 @@ from gearshift.planner.ceiling import (
     decode_ceiling,
     experts_touched,
     fitted_overhead,
+    lone_verification_s,
 )
 from gearshift.planner.gpus import GPUS, card_of, find_gpu, parse_gpu
 from gearshift.planner.request import PlannedDevice, PlanRequest
@@ -347,3 +348,15 @@ def test_a_checkpoint_that_is_cast_is_read_in_the_type_it_runs_in_and_a_tied_hea
     found = workload_of(PlanRequest("vllm", (PlannedDevice("gpu0", None),)), facts)
     assert found is not None
     assert (found.body_bytes, found.head_bytes, found.active_parameters) == (40_000, 20_000, 30_000)
+
+
+@pytest.mark.parametrize(
+    ("deeper", "measured_ms", "fitted_ms"),
+    [(30_000, 17.6, 17.6), (58_000, 32.2, 33.9), (24_000, 13.9, 14.0), (52_000, 35.6, 30.4)],
+    ids=["one card to 32k", "one card to 60k", "two cards to 32k", "two cards to 60k"],
+)
+def test_one_rate_explains_what_drafts_cost_r2_at_depth(deeper: int, measured_ms: float, fitted_ms: float) -> None:
+    """C5.2: keys and values of one head, 256 each, two bytes an element, 16 layers."""
+    cost_ms = 1000 * lone_verification_s(deeper, head_token_bytes=(256 + 256) * 2 * 16)
+    assert cost_ms == pytest.approx(fitted_ms, rel=0.01)
+    assert cost_ms == pytest.approx(measured_ms, rel=1 / 6)

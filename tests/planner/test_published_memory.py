@@ -60,6 +60,16 @@ def test_r3_20_the_final_recipe_takes_21_gib_of_each_card_before_its_context_fil
         assert abs(held - 21 * GIB) <= ledger.error_bytes
 
 
+def test_other_tools_miss_what_a_hybrid_keeps() -> None:
+    """C8: 16 GB of cache for the 27B after one tool's fix, 53 before it; 3.5 MB of state in another."""
+    wanted = request(context=262_144)
+    cache = slots(wanted, qwen27b_gguf()).bytes
+    assert cache / GIB == pytest.approx(16, abs=0.01)
+    as_if_dense = replace(qwen27b_gguf(), layers=qwen27b_gguf().layers[3:4] * 64, recurrent=None)
+    assert slots(wanted, as_if_dense).bytes == 4 * cache
+    assert slots(wanted, qwen27b_gguf()).state_bytes / MIB == pytest.approx(149.6, abs=0.05)
+
+
 def test_boots_is_not_fills() -> None:
     """Published of 3090s: 353 MiB left at 262,144 died at 155k; 1,177 MiB left at 200K filled to 183K."""
     reserve = {

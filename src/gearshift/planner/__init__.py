@@ -5,7 +5,7 @@ What the rooms above ask. One engine's own rules (`vllm_*`, `llamacpp_*`) are im
 
 from gearshift.planner.answers import Lever, levers, longest_context, model_longest, streams_at_once
 from gearshift.planner.calibration import Calibration
-from gearshift.planner.ceiling import Ceiling, Hardware, Workload, decode_ceiling
+from gearshift.planner.ceiling import Ceiling, Hardware, Workload, decode_ceiling, lone_verification_s
 from gearshift.planner.comparison import calibration_of, differences
 from gearshift.planner.document import JsonValue, plan_document
 from gearshift.planner.gpus import Gpu, MeasuredBandwidth, card_of, parse_gpu
@@ -39,6 +39,7 @@ __all__ = [
     "draft_weights",
     "hardware_of",
     "levers",
+    "lone_verification_s",
     "longest_context",
     "model_longest",
     "parse_gpu",

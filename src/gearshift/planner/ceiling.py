@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+_BLOCK_RATE = 28e9  # bytes/s that one block of that kernel reads
 Term = Literal["weights", "kv", "state", "draft", "compute"]
 
 
@@ -134,6 +135,16 @@ def fitted_overhead(bounds: Sequence[Ceiling], measured_tok_s: Sequence[float]) 
     Raises ValueError for no measurement, or for as many bounds as there are not.
     """
     return median(bound.unexplained_s(measured) for bound, measured in zip(bounds, measured_tok_s, strict=True))
+
+
+def lone_verification_s(depth: int, *, head_token_bytes: int) -> float:
+    """Seconds by which drafts lengthen a step at ``depth`` under vLLM's TRITON_ATTN, as far as its faulty kernel goes.
+
+    When it verifies drafts, one block walks the whole history of one cache head alone (vLLM PR 51995).
+    ``head_token_bytes`` are keys and values of one head over all its layers. The one rate that is fitted here explains
+    two ladders of one owner within a sixth: an explanation, no proof.
+    """
+    return depth * head_token_bytes / _BLOCK_RATE
 
 
 def experts_touched(experts: int, used: int, tokens: int) -> float:

@@ -132,6 +132,19 @@ def _mtp_ngram(case: Case) -> Iterator[Sighting]:
 
 
 @_check(
+    "llamacpp-mtp-slots",
+    "note",
+    "MTP with more than one slot",
+    why="Where it was measured a second slot cost a fifth of one stream's speed, and MTP gained nothing at 2 to 4.",
+    fix="measure it here: gearshift bench speculation --levels 1,2,4; or write parallel: 1",
+    link="https://github.com/sudoingX/qwen38-mtp",
+)
+def _mtp_slots(case: Case) -> Iterator[Sighting]:
+    if _here(case) and with_mtp(case) and (case.variant.parallel or 1) > 1:
+        yield Sighting(f"MTP with {case.variant.parallel} slots", "parallel")
+
+
+@_check(
     "llamacpp-mmproj-mtp",
     "warning",
     "an image projector together with MTP",

@@ -9,6 +9,7 @@ from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
 from gearshift.engines.vllm_history import minor_of
+from gearshift.planner import lone_verification_s
 from gearshift.planner.vllm_start import undivided
 
 VLLM: list[Check[Case]] = []
@@ -22,6 +23,7 @@ _NO_GGUF = 24
 _NO_KV_SCALES = 28
 _COLD_START_S = 240.0  # two to four minutes where it was measured, on an SSD, compiling afresh
 _TRITON_BREAK_EVEN = 16_384  # tokens: where two cards lost with MTP; one card lost from about 36k
+_SIXTEEN_BITS = (None, "auto", "bfloat16", "float16")
 _BLACKWELL = 10.0  # compute capability
 _CRASHING_DRAFT = 8  # tokens with which two cards crashed under load, twice in two runs
 
@@ -87,7 +89,20 @@ def _mtp_async_scheduling(case: Case) -> Iterator[Sighting]:
 def _triton_mtp_depth(case: Case) -> Iterator[Sighting]:
     deep = case.variant.context or (case.model.context_train if case.model else None) or 0
     if case.kind == "vllm" and _backend(case) == "TRITON_ATTN" and with_mtp(case) and deep > _TRITON_BREAK_EVEN:
-        yield Sighting(f"TRITON_ATTN verifies drafts over up to {deep} tokens", "args.attention-backend")
+        longer = (
+            f", where a step takes about {cost_s * 1000:.0f} ms longer"
+            if (cost_s := _verification_s(case, deep))
+            else ""
+        )
+        yield Sighting(f"TRITON_ATTN verifies drafts over up to {deep} tokens{longer}", "args.attention-backend")
+
+
+def _verification_s(case: Case, depth: int) -> float | None:
+    """What the kernel loses at ``depth``; None with a cache that is not 16 bits wide, of which nothing is published."""
+    if case.model is None or case.variant.kv_dtype not in _SIXTEEN_BITS:
+        return None
+    elements = sum(layer.key_dim + layer.value_dim for layer in case.model.layers if layer.kind == "full")
+    return lone_verification_s(depth, head_token_bytes=2 * elements)
 
 
 @_check(
