@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gearshift import __version__
 from gearshift.bench.experiments import ab, concurrency, ladder, prefix, speculation
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.plan import CellPlan
@@ -280,7 +281,8 @@ async def test_the_document_has_the_keys_of_the_contract() -> None:
     async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
         result = await Runner(rig).run(concurrency.plan(BASE, [1]), concurrency.conclude)
     document = result.to_json()
-    assert {"experiment", "target", "cells", "verdict", "advice"} <= document.keys()
+    assert {"experiment", "tool_version", "target", "cells", "verdict", "advice"} <= document.keys()
+    assert document["tool_version"] == __version__
     (cell,) = (found.to_json() for found in result.cells)
     assert {
         "concurrency", "depth", "setting", "trials", "ttft_s", "tpot_s", "decode_tok_s", "prefill_tok_s",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gearshift import __version__
 from gearshift.bench.cell import CellResult
 from gearshift.bench.target import Target
 from gearshift.stats import Verdict
@@ -48,6 +49,7 @@ class ExperimentResult:
         """The document of ``gearshift bench … --json``."""
         return {
             "experiment": self.name,
+            "tool_version": __version__,
             "target": self.target.to_json(),
             "cells": [cell.to_json() for cell in self.cells],
             **self.outcome.to_json(),

@@ -26,7 +26,8 @@ def conclude(cells: Sequence[CellResult]) -> Outcome:
     if cold is None or cached is None or cold.ttft_s is None or cached.ttft_s is None:
         return Outcome()
     if invalid := next((cell for cell in (cached, cold) if not cell.valid), None):
-        return Outcome(advice=(f"no saving to report: {invalid.plan.setting}: {invalid.flags[0].detail}",))
+        why = f"{invalid.plan.setting} is invalid: {invalid.flags[0].detail}"
+        return Outcome(advice=(f"no saving to report, since {why}",))
     ratio = cold.ttft_s.median / cached.ttft_s.median
     text = (
         f"first token after {cached.ttft_s.median:.3g} s cached, {cold.ttft_s.median:.3g} s cold: {ratio:.3g}x sooner"

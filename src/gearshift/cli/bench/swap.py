@@ -41,8 +41,9 @@ class Swaps:
 
     def to_json(self) -> dict[str, object]:
         """The document of ``bench swap --json``."""
-        document = {"experiment": "swap", "target": self.target.to_json(), "cells": [c.to_json() for c in self.cells]}
-        return document | self.outcome.to_json() | {"interrupted": self.interrupted}
+        document = {"experiment": "swap", "tool_version": __version__, "target": self.target.to_json()}
+        cells = {"cells": [cell.to_json() for cell in self.cells]}
+        return document | cells | self.outcome.to_json() | {"interrupted": self.interrupted}
 
     @property
     def outcome(self) -> Outcome:
