@@ -101,7 +101,7 @@ def unusable(tmp_path: Path) -> Paths:
 @pytest.fixture
 def full(paths: Paths) -> Paths:
     """A state folder whose disk has no room for the state file."""
-    paths.children.with_suffix(".new").symlink_to("/dev/full")
+    paths.children.with_name(f"{paths.children.name}.{os.getpid()}.new").symlink_to("/dev/full")
     return paths
 
 
@@ -126,7 +126,7 @@ async def test_a_launcher_refuses_a_full_disk_at_its_start(full: Paths, memory: 
 def test_a_disk_that_fills_up_later_keeps_the_last_whole_state(paths: Paths) -> None:
     file, record = StateFile(paths.children), ChildRecord("m-1", "fake:a", 1, ())
     assert file.write([record])
-    paths.children.with_suffix(".new").symlink_to("/dev/full")
+    paths.children.with_name(f"{paths.children.name}.{os.getpid()}.new").symlink_to("/dev/full")
     assert not file.write([])
     assert StateFile(paths.children).read() == (record,)
     assert file.write([]), "the draft was removed, so the next write has room again"

@@ -17,6 +17,7 @@ from gearshift.hardware import core_count, cpu_name, host_memory
 from gearshift.hardware.gpu_bandwidth import measure_gpu_bandwidth
 from gearshift.hardware.host_bandwidth import measure_host_bandwidth
 from gearshift.planner import Gpu, MeasuredBandwidth, card_of
+from gearshift.store.files import replace_file
 
 log = structlog.get_logger(__name__)
 
@@ -46,11 +47,9 @@ class Bandwidths:
         """Remember it. Blocking: writes the file whole, atomically."""
         self._known[_key(device)] = measured
         document = {key: asdict(known) for key, known in self._known.items()}
-        draft = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
-            draft.replace(self._path)
+            replace_file(self._path, json.dumps(document, indent=1))
         except OSError as error:
             log.warning("bandwidth not kept", file=str(self._path), cause=error.strerror)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 
 from gearshift.planner import Calibration
+from gearshift.store.files import replace_file
 
 log = structlog.get_logger(__name__)
 
@@ -38,10 +39,8 @@ class Calibrations:
         for oldest in list(self._known)[:-KEPT]:
             del self._known[oldest]
         document = {digest: known.to_json() for digest, known in self._known.items()}
-        draft = self._path.with_suffix(".new")
         try:
-            draft.write_text(json.dumps(document), encoding="utf-8")
-            draft.replace(self._path)
+            replace_file(self._path, json.dumps(document))
         except OSError as error:
             log.warning("calibration not kept", file=str(self._path), cause=error.strerror)
 

@@ -25,6 +25,7 @@ from gearshift.domain.launch import FlagMap
 from gearshift.domain.variant import EngineRef, Variant
 from gearshift.engines import packaged_flags
 from gearshift.hardware import open_memory
+from gearshift.store.files import replace_file
 from gearshift.toolchain import Toolchain
 
 _PORT = 8000
@@ -174,9 +175,7 @@ def _counted(recipes: Mapping[str, Recipe]) -> str:
 
 def _replace(file: Path, text: str) -> None:
     """All of the new file or all of the old one. Raises GearshiftError."""
-    partial = file.with_name(f"{file.name}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(file)
+        replace_file(file, text)
     except OSError as error:
         raise GearshiftError(f"cannot write {file}: {error.strerror}") from error

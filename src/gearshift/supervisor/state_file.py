@@ -16,6 +16,7 @@ import structlog
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
+from gearshift.store.files import replace_file
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +80,7 @@ class StateFile:
             "children": [asdict(child) for child in children],
         }
         try:
-            _replace(self._path, json.dumps(document, indent=1))
+            replace_file(self._path, json.dumps(document, indent=1), durable=False)  # of this boot only
         except OSError as error:
             log.warning("state file not written", path=str(self._path), cause=error.strerror)
             return False
@@ -111,14 +112,3 @@ def boot_id() -> str:
         return _BOOT_ID.read_text().strip()
     except OSError:
         return ""
-
-
-def _replace(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, never a half."""
-    draft = path.with_suffix(".new")
-    try:
-        draft.write_text(text)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineKind
+from gearshift.store.files import replace_file
 from gearshift.toolchain.probe import keep_help, load_flags
 
 _RECORD = "gearshift.json"
@@ -21,9 +22,7 @@ def write_record(folder: Path, install: EngineInstall, help_text: str | None) ->
     if help_text is not None:
         keep_help(folder / _HELP, help_text)
     record = {"kind": install.kind, "version": install.version, "command": command, "digest": install.digest}
-    partial = folder / f"{_RECORD}.partial"
-    partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / _RECORD)
+    replace_file(folder / _RECORD, json.dumps(record, indent=2) + "\n")
 
 
 def read_record(folder: Path) -> EngineInstall | None:

@@ -14,6 +14,7 @@ from gearshift.domain.launch import FlagMap
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.help import parse_help
 from gearshift.engines.llamacpp_build import build_number
+from gearshift.store.files import replace_file
 
 _VERSION_S = 30.0
 _HELP_S = 180.0  # vLLM imports torch first: 10 s on an idle CPU box, far longer on a busy one
@@ -81,9 +82,7 @@ def keep_help(file: Path, text: str) -> None:
     """Keep a help text; a full or read-only disk only costs the next reader the time."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(file)
+        replace_file(file, text)
     except OSError:
         return
 
