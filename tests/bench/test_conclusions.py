@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gearshift.bench.cell import CellResult, result_of
-from gearshift.bench.experiments import concurrency, ladder
+from gearshift.bench.experiments import concurrency, ladder, speculation
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample, Usage
 from gearshift.bench.trial import Trial
@@ -54,3 +54,13 @@ def test_streams_that_cost_throughput_are_told_from_those_that_add_little(
     cells = [cell(CellPlan("concurrency", concurrency=level), tok_s) for level, tok_s in rates]
     (words,) = concurrency.conclude(cells).advice
     assert words.startswith(said)
+
+
+def test_a_sweep_that_costs_names_the_levels_of_which_it_cannot_tell() -> None:
+    rates = {("off", 1): (19, 20, 21), ("2", 1): (9, 10, 11), ("off", 2): (30, 40, 50), ("2", 2): (29, 39, 49)}
+    cells = [
+        cell(CellPlan("speculation", setting=setting, concurrency=level), tok_s)
+        for (setting, level), tok_s in rates.items()
+    ]
+    (words,) = speculation.conclude(cells).advice
+    assert words == "2 drafted at 512 tokens: costs at every level measured (0.50x at 1), but cannot tell at 2"

@@ -122,10 +122,18 @@ def _words(found: BreakEven) -> str:
         return f"{where}: pays up to about {level} stream{'s' if level != 1 else ''}"
     first, last = found.gains[0], found.gains[-1]
     if all(gain.ratio >= 1 for gain in found.gains):
-        return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency})"
+        return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency}){_open(found.gains)}"
     if all(gain.ratio < 1 for gain in found.gains):
-        return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency})"
+        return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency}){_open(found.gains)}"
     return f"{where}: pays at some levels only ({ratios})"
+
+
+def _open(gains: Sequence[Gain]) -> str:
+    """The levels of which the data cannot tell, where it can of others."""
+    held = [
+        str(gain.concurrency) for gain in gains if gain.low is not None and gain.high and gain.low <= 1 <= gain.high
+    ]
+    return f", but cannot tell at {', '.join(held)}" if held else ""
 
 
 def _json(found: BreakEven) -> dict[str, object]:
