@@ -75,18 +75,17 @@ async def test_concurrency_prefix_and_swap_of_a_real_engine_reconcile(gearshift:
 
 
 async def measured_bandwidth(server: Gearshift) -> Any:
-    """What `gearshift bench bandwidth` found, asked again until nothing else takes the cores."""
+    """What `gearshift bench bandwidth` found; None on a box whose cores others take, where it has to say so."""
     command = (sys.executable, "-m", "gearshift", "bench", "bandwidth", "--json")
     env = {**os.environ, "GEARSHIFT_HOME": str(server.home), **ENV}
-    while True:
-        process = await asyncio.create_subprocess_exec(
-            *command, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        out, told = await process.communicate()
-        if process.returncode == 0:
-            return json.loads(out)[0]
-        assert b"other work took" in out, told.decode()
-        await asyncio.sleep(2)
+    process = await asyncio.create_subprocess_exec(
+        *command, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, told = await process.communicate()
+    if process.returncode == 0:
+        return json.loads(out)[0]
+    assert b"other work took" in out, told.decode()
+    return None
 
 
 def most_of_the_ceiling(weights: str) -> float:
@@ -95,17 +94,21 @@ def most_of_the_ceiling(weights: str) -> float:
     return 10 if cached else 1.1
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(180)
 async def test_a_real_engine_has_its_share_of_what_this_box_s_memory_allows(gearshift: Start, gguf: str) -> None:
-    variant = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 1}
+    """Of the bandwidth as measured here, or as given by hand where the box is too busy to measure it."""
+    variant = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 1, "args": {"threads": 1}}
     server = await gearshift({"a": variant}, env=ENV)
     memory = await measured_bandwidth(server)
+    given = () if memory else ("--gpu", "16:20")
     found = await bench(server, "concurrency", "--model", "m:a", "--levels", "1", "--input", "48", "--output", "64",
-                        "--requests", "2", "--repeats", "1")  # fmt: skip
+                        "--requests", "2", "--repeats", "1", *given)  # fmt: skip
     (row,) = found["findings"]["ceiling"]
-    assert row["card"] == memory["name"]
-    assert row["bandwidth_from"].endswith(memory["method"])
-    assert 0 < row["share"] <= most_of_the_ceiling(gguf)
+    assert row["share"] > 0
+    if memory:
+        assert row["card"] == memory["name"]
+        assert row["bandwidth_from"].endswith(memory["method"])
+        assert row["share"] <= most_of_the_ceiling(gguf)
     assert await server.stop() == 0
     assert marked(server.home) == []
 
