@@ -15,7 +15,7 @@ from gearshift.bench.experiments import ab, concurrency, ladder, prefix, specula
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.rig import Rig
-from gearshift.bench.runner import Progress, Runner
+from gearshift.bench.runner import Runner, RunProgress
 from gearshift.bench.truth import Script, serve
 from gearshift.bench.validity import Limits
 from gearshift.store import Measurements, open_store
@@ -215,7 +215,7 @@ async def test_an_interruption_keeps_what_is_done(measurements: Measurements) ->
     async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
         second = asyncio.Event()
 
-        def watch(progress: Progress) -> None:
+        def watch(progress: RunProgress) -> None:
             if progress.done == 1:
                 second.set()
 
@@ -255,7 +255,7 @@ async def test_a_store_that_fails_half_way_costs_the_record_and_not_the_measurem
     database = tmp_path / "gearshift.db"
     measurements = open_store(database).measurements
 
-    def spoil(progress: Progress) -> None:
+    def spoil(progress: RunProgress) -> None:
         if progress.done == 1:
             database.write_bytes(b"no database any more" * 500)
 
@@ -268,7 +268,7 @@ async def test_a_store_that_fails_half_way_costs_the_record_and_not_the_measurem
 
 
 async def test_progress_tells_the_time_left_once_a_cell_is_done() -> None:
-    seen: list[Progress] = []
+    seen: list[RunProgress] = []
     async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
         await Runner(rig, progress=seen.append).run(concurrency.plan(BASE, [1, 2]), concurrency.conclude)
     assert [progress.done for progress in seen] == [0, 1, 2]

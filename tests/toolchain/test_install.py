@@ -17,7 +17,7 @@ from inline_snapshot import snapshot
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
 from gearshift.domain.variant import EngineRef
-from gearshift.toolchain import InstallPlan, Progress, Step, Toolchain
+from gearshift.toolchain import InstallPlan, Step, StepProgress, Toolchain
 from gearshift.toolchain.build_llamacpp import cpu_key
 from gearshift.toolchain.run import exclusive, run_plan
 
@@ -71,7 +71,7 @@ def tools(script: Script, llama_server: Binary, bin_folder: Path, paths: Paths, 
 
 
 def test_llamacpp_is_built_from_its_source_package(toolchain: Toolchain, tools: Path, paths: Paths) -> None:
-    seen: list[Progress] = []
+    seen: list[StepProgress] = []
     install = toolchain.install("llama.cpp", "77", progress=seen.append)
     assert (install.version, install.managed) == ("77", True)
     assert install.flags is not None
@@ -226,7 +226,7 @@ def test_a_disk_that_is_too_full_is_noticed_before_anything_runs(tmp_path: Path)
 
 def test_the_other_source_is_tried_when_the_first_fails(tmp_path: Path, env: dict[str, str]) -> None:
     step = Step("get it", ("sh", "-c", "echo no; exit 4"), or_else=("sh", "-c", "echo Downloading it"))
-    seen: list[Progress] = []
+    seen: list[StepProgress] = []
     run_plan(InstallPlan(tmp_path, (step,), 0, ()), env, tmp_path / "log", seen.append)
     assert [item.message for item in seen] == ["", "that failed; trying the other source", "Downloading it"]
     assert "no" in (tmp_path / "log").read_text()
@@ -241,7 +241,7 @@ def test_a_program_that_is_not_there_fails_its_step(tmp_path: Path, env: dict[st
 def test_an_interruption_ends_the_whole_command(tmp_path: Path, env: dict[str, str]) -> None:
     step = Step("compile", ("sh", "-c", "echo Building; sleep 61733 & wait"))
 
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: StepProgress) -> None:
         if progress.message:
             raise KeyboardInterrupt
 
@@ -266,7 +266,7 @@ def test_a_second_installation_waits_for_the_first_and_says_so(tmp_path: Path) -
     seen: list[str] = []
     waiting = threading.Event()
 
-    def told(progress: Progress) -> None:
+    def told(progress: StepProgress) -> None:
         seen.append(progress.title)
         waiting.set()
 

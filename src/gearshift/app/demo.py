@@ -20,7 +20,7 @@ from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.variant import EngineRef
-from gearshift.toolchain import Progress, Toolchain, demo_gguf, demo_hf
+from gearshift.toolchain import StepProgress, Toolchain, demo_gguf, demo_hf
 
 START_S = 60.0
 STOP_S = 60.0
@@ -71,7 +71,7 @@ def _fetched(paths: Paths, toolchain: Toolchain, printer: Printer) -> tuple[Path
         printer.say("no llama-server here yet: building one (about 6 minutes on 2 free cores, once)")
     with printer.progress() as show:
 
-        def told(progress: Progress) -> None:
+        def told(progress: StepProgress) -> None:
             show(progress.title, progress.fraction)
 
         if missing:

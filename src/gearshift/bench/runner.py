@@ -21,7 +21,7 @@ Conclude = Callable[[Sequence[CellResult]], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Where a run stands. ``left_s`` is None until the first cell is done."""
 
     done: int
@@ -56,7 +56,7 @@ class Runner:
     def __init__(
         self, rig: Rig, *, arms: Mapping[str, Rig] | None = None, measurements: Measurements | None = None,
         switch: Switch | None = None, resume: bool = False, campaign: int | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[RunProgress], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.rig = rig
         self.switch: Switch = switch or NoSwitch()
@@ -144,7 +144,7 @@ class Runner:
         moved = sum(finished.tokens for finished in plan.cells[:done])
         left = sum(waiting.tokens for waiting in plan.cells[done:])
         left_s = elapsed * left / moved if moved else None
-        self._progress(Progress(done, len(plan.cells), cell, elapsed, left_s))
+        self._progress(RunProgress(done, len(plan.cells), cell, elapsed, left_s))
 
     async def measure(self, cell: CellPlan) -> None:
         """Add the cell: from the store when resuming and it is there, else measured now."""

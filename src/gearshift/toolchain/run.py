@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.units import format_bytes
-from gearshift.toolchain.steps import InstallPlan, Progress, Report, Step
+from gearshift.toolchain.steps import InstallPlan, Report, Step, StepProgress
 
 _NINJA = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 _TELLING = re.compile(r"(?:Collecting|Downloading|Installing|Building|Successfully|Processing|--) ?")
@@ -49,17 +49,17 @@ def exclusive(lock: Path, report: Report) -> Iterator[None]:
         try:
             flock(file, LOCK_EX | LOCK_NB)
         except BlockingIOError:
-            report(Progress("wait for another installation"))
+            report(StepProgress("wait for another installation"))
             flock(file, LOCK_EX)  # released when the file is closed, also by a crash
         yield
 
 
 def _run_step(step: Step, title: str, env: Mapping[str, str], log: Path, report: Report) -> None:
-    report(Progress(title))
+    report(StepProgress(title))
     environment = {**env, **step.env}
     code, tail = _run(step.argv, title, environment, log, report)
     if code and step.or_else:
-        report(Progress(title, "that failed; trying the other source"))
+        report(StepProgress(title, "that failed; trying the other source"))
         code, tail = _run(step.or_else, title, environment, log, report)
     if code:
         message = f"{title} failed with exit code {code}:\n" + "\n".join(tail)
@@ -101,6 +101,6 @@ def _child(argv: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.P
 
 def _tell(line: str, title: str, report: Report) -> None:
     if match := _NINJA.match(line):
-        report(Progress(title, os.path.basename(match[3]), int(match[1]) / int(match[2])))  # noqa: PTH119 - not a path
+        report(StepProgress(title, os.path.basename(match[3]), int(match[1]) / int(match[2])))  # noqa: PTH119 - not a path
     elif _TELLING.match(line):
-        report(Progress(title, line[:100]))
+        report(StepProgress(title, line[:100]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StepProgress:
     """Where a long piece of work is: the step's title, the latest line worth showing, 0..1 where it is known."""
 
     title: str
@@ -17,7 +17,7 @@ class Progress:
     fraction: float | None = None
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[StepProgress], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from gearshift.toolchain.managed import managed, matching, plain_version, read_r
 from gearshift.toolchain.own import at_path, on_path
 from gearshift.toolchain.probe import digest, kept_help, llamacpp_version, read_flags
 from gearshift.toolchain.run import exclusive, run_plan
-from gearshift.toolchain.steps import InstallPlan, Progress, Step
+from gearshift.toolchain.steps import InstallPlan, Step, StepProgress
 
 Accelerator = Literal["cpu", "cuda"]
 DEFAULTS: Mapping[EngineKind, str] = {"llama.cpp": DEFAULT_BUILD, "vllm": DEFAULT_VERSION}
@@ -67,7 +67,7 @@ class Toolchain:
         version: str | None = None,
         *,
         accelerator: Accelerator = "cpu",
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[StepProgress], None] = lambda _: None,
     ) -> EngineInstall:
         """Install a version (the default one for None) and return it; at once when it is there already.
 
@@ -78,7 +78,7 @@ class Toolchain:
             if present := read_record(plan.target):
                 return present
             run_plan(plan, self.env, self.paths.cache / "logs" / f"install-{plan.target.name}.log", progress)
-            progress(Progress("read the engine's flags"))
+            progress(StepProgress("read the engine's flags"))
             install = self._verified(kind, version or DEFAULTS[kind], plan)
             write_record(plan.target, install, kept_help(install.version, install.command, self._flags))
             return install

@@ -13,8 +13,7 @@ import click
 from gearshift.bench.budget import fit
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.plan import CellPlan, ExperimentPlan
-from gearshift.bench.runner import Conclude, Runner
-from gearshift.bench.runner import Progress as Stand
+from gearshift.bench.runner import Conclude, Runner, RunProgress
 from gearshift.cli.bench.asked import Asked
 from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.place import Place
@@ -123,13 +122,13 @@ async def within_budget(asked: Asked, place: Place, plan: ExperimentPlan) -> Exp
     return fitted.plan
 
 
-def show(stand: Stand, progress: Progress) -> None:
+def show(run: RunProgress, progress: Progress) -> None:
     """Where a run stands, in one line."""
-    if stand.cell is None:
+    if run.cell is None:
         return
-    left = "" if stand.left_s is None else f", about {format_duration(stand.left_s)} left"
-    fraction = stand.done / stand.total if stand.total else None
-    progress(f"{stand.cell.experiment} {stand.done + 1}/{stand.total}: {described(stand.cell)}{left}", fraction)
+    left = "" if run.left_s is None else f", about {format_duration(run.left_s)} left"
+    fraction = run.done / run.total if run.total else None
+    progress(f"{run.cell.experiment} {run.done + 1}/{run.total}: {described(run.cell)}{left}", fraction)
 
 
 def described(cell: CellPlan) -> str:
