@@ -25,7 +25,7 @@ def _figure(experiment: Experiment, depth: int, items: Sequence[Mapping[str, Any
     levels = sorted({gain["concurrency"] for item in items for gain in item["gains"]})
     grid = [{gain["concurrency"]: gain for gain in item["gains"]} for item in items]
     chart = Heat(
-        title=f"Speculation, {tokens(depth)} tokens deep",
+        title=f"Speculation of {experiment.name}, {tokens(depth)} tokens deep",
         x_label="streams",
         rows=tuple(str(item["setting"]) for item in items),
         columns=tuple(str(level) for level in levels),
@@ -33,7 +33,7 @@ def _figure(experiment: Experiment, depth: int, items: Sequence[Mapping[str, Any
         sure=tuple(tuple(level in row and _sure(row[level]) for level in levels) for row in grid),
     )
     note = "Total throughput over that without speculation; the line is the break-even. * its interval does not hold 1."
-    return Figure(chart, f"{chart.title}, {experiment.name}. {'; '.join(map(_words, items))}.", note)
+    return Figure(chart, f"{chart.title}. {'; '.join(map(_words, items))}.", note)
 
 
 def _sure(gain: Gain) -> bool:
