@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from gearshift.bench.accounts import token_counts
@@ -14,7 +14,7 @@ from gearshift.bench.soundness import checks
 from gearshift.bench.tail import tail
 from gearshift.bench.trial import Trial
 from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, prompt_tokens
-from gearshift.stats.estimate import Estimate, estimate, estimate_trials
+from gearshift.stats.estimate import Estimate, estimate, estimate_json, estimate_trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +141,12 @@ class CellResult:
             "depth": self.depth,
             "setting": self.plan.setting,
             "trials": len(self.trials),
-            "ttft_s": _json(self.ttft_s),
-            "ttfo_s": _json(self.per_request(lambda sample: sample.first_answer_s)),
-            "tpot_s": _json(self.tpot_s),
-            "decode_tok_s": _json(self.decode_tok_s),
-            "prefill_tok_s": _json(self.prefill_tok_s),
-            "output_tok_s": _json(self.output_tok_s),
+            "ttft_s": estimate_json(self.ttft_s),
+            "ttfo_s": estimate_json(self.per_request(lambda sample: sample.first_answer_s)),
+            "tpot_s": estimate_json(self.tpot_s),
+            "decode_tok_s": estimate_json(self.decode_tok_s),
+            "prefill_tok_s": estimate_json(self.prefill_tok_s),
+            "output_tok_s": estimate_json(self.output_tok_s),
             "acceptance": _acceptance(self.acceptance),
             "tokens_per_step": self.tokens_per_step,
             "cache_hit_share": cache_hit_share(self.trials),
@@ -198,10 +198,6 @@ def _inverse(found: Estimate | None) -> Estimate | None:
     low = 1 / found.high if found.high else None
     high = 1 / found.low if found.low else None
     return Estimate(1 / found.median, low, high)
-
-
-def _json(found: Estimate | None) -> Mapping[str, float | None] | None:
-    return {"median": found.median, "low": found.low, "high": found.high} if found else None
 
 
 def _acceptance(found: Acceptance | None) -> dict[str, object] | None:

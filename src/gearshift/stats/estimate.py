@@ -19,6 +19,11 @@ class Estimate:
     high: float | None
 
 
+def estimate_json(found: Estimate | None) -> dict[str, float | None] | None:
+    """The JSON of every estimate there is; null for none."""
+    return {"median": found.median, "low": found.low, "high": found.high} if found else None
+
+
 def overlap(one: Estimate, other: Estimate) -> bool | None:
     """Whether their intervals touch, so that the data cannot tell them apart; None where one has no interval."""
     if one.low is None or one.high is None or other.low is None or other.high is None:

@@ -16,7 +16,7 @@ from gearshift.bench.plan import CellPlan
 from gearshift.bench.records import identity
 from gearshift.bench.target import Target
 from gearshift.domain.records import SwapRecord
-from gearshift.stats.estimate import Estimate, estimate_trials
+from gearshift.stats.estimate import Estimate, estimate_json, estimate_trials
 from gearshift.store import CellRecord
 
 _PROMPT = "Say ready."
@@ -91,19 +91,19 @@ class SwapCell:
 
     def to_json(self) -> dict[str, object]:
         """The keys of every cell, null where a swap has nothing of the kind, and the phases."""
-        figures = {name: _json(self.phase(name)) for name in PHASES}
+        figures = {name: estimate_json(self.phase(name)) for name in PHASES}
         return {
             **_NOT_MEASURED,
             "concurrency": 1,
-            "ttft_s": _json(self.first_token_s),
+            "ttft_s": estimate_json(self.first_token_s),
             "setting": self.setting,
             "from": self.origin,
             "to": self.goal,
             "woken": self.woken,
             "trials": len(self.trials),
-            "first_token_s": _json(self.first_token_s),
+            "first_token_s": estimate_json(self.first_token_s),
             **figures,
-            "freed_bytes": _json(self.phase("freed_bytes")),
+            "freed_bytes": estimate_json(self.phase("freed_bytes")),
             "cold": [trial.phases.cold for trial in self.trials if trial.phases is not None],  # False: woken from sleep
             "valid": bool(self.trials),
             "flags": list(self.flags),
@@ -228,7 +228,9 @@ def _sleep_of(variant: str, cells: Sequence[SwapCell]) -> dict[str, object] | No
         "freed_bytes": [found.freed_bytes for found in left],
     }
     known = {name: [value for value in values if value is not None] for name, values in figures.items()}
-    return {name: _json(estimate_trials(values)) for name, values in known.items()} if any(known.values()) else None
+    if not any(known.values()):
+        return None
+    return {name: estimate_json(estimate_trials(values)) for name, values in known.items()}
 
 
 def conclude(cells: Sequence[SwapCell]) -> Outcome:
@@ -273,7 +275,3 @@ def record_of(told: Mapping[str, Any]) -> SwapRecord:
     """The record in a JSON object; what another version adds is passed over, what it lacks is unknown."""
     known = {field.name: told[field.name] for field in fields(SwapRecord) if field.name in told}
     return SwapRecord(**known | {"stopped": tuple(told["stopped"]), "slept": tuple(told.get("slept", ()))})
-
-
-def _json(found: Estimate | None) -> dict[str, float | None] | None:
-    return {"median": found.median, "low": found.low, "high": found.high} if found else None
