@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gearshift.bench.counters import Counters, Gauges, Reading, difference, read
-from gearshift.bench.prometheus import parse
 from gearshift.bench.truth.counters import Tally, exposition
+from gearshift.engines.metrics_page import parse
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

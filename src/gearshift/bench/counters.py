@@ -9,54 +9,49 @@ rate gauges are reset by every reader, which is why they are not used.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from gearshift.bench.prometheus import Series, parse
+from gearshift.domain.launch import MetricNames
+from gearshift.engines import llamacpp, vllm
+from gearshift.engines.metrics_page import Series, parse
 
 _SIX_DIGITS = 6
 _SILENT_TOKENS = 16  # generated tokens after which a drafter that never drafted is called silent
 
-_VLLM = {
-    "vllm:prompt_tokens_total": "prompt_tokens",
-    "vllm:prompt_tokens_cached_total": "cached_tokens",
+_COMMON = {  # of `MetricNames`, in our words
+    "drafts": "drafts",
+    "draft_tokens": "draft_tokens",
+    "accepted_tokens": "accepted_tokens",
+    "generation_tokens": "generated_tokens",
+    "cached_tokens": "cached_tokens",
+    "preemptions": "preemptions",
+}
+_NOW = {"running": "running", "waiting": "waiting", "kv_usage": "kv_use"}
+
+
+def _named(metrics: MetricNames, words: Mapping[str, str]) -> dict[str, str]:
+    """Our words by the engine's names, for what it has."""
+    return {series: word for key, word in words.items() if (series := getattr(metrics, key)) is not None}
+
+
+_NAMES = {
+    **_named(vllm.METRICS, {**_COMMON, "prompt_tokens": "prompt_tokens"}),
     "vllm:prefix_cache_queries_total": "cache_queries",
     "vllm:prefix_cache_hits_total": "cache_hits",
-    "vllm:generation_tokens_total": "generated_tokens",
     "vllm:request_success_total": "requests",
-    "vllm:num_preemptions_total": "preemptions",
     "vllm:iteration_tokens_total_count": "steps",
-    "vllm:spec_decode_num_drafts_total": "drafts",
-    "vllm:spec_decode_num_draft_tokens_total": "draft_tokens",
-    "vllm:spec_decode_num_accepted_tokens_total": "accepted_tokens",
     "vllm:time_to_first_token_seconds_sum": "ttft_sum_s",
     "vllm:time_to_first_token_seconds_count": "ttft_count",
     "vllm:request_time_per_output_token_seconds_sum": "tpot_sum_s",
     "vllm:request_time_per_output_token_seconds_count": "tpot_count",
-}
-_LLAMACPP = {
-    "llamacpp:prompt_tokens_total": "evaluated_tokens",
-    "llamacpp:prompt_tokens_cached_total": "cached_tokens",
-    "llamacpp:tokens_predicted_total": "generated_tokens",
+    **_named(llamacpp.METRICS, {**_COMMON, "prompt_tokens": "evaluated_tokens"}),  # llama-server leaves cached ones out
     "llamacpp:tokens_predicted_seconds_total": "decode_s",
     "llamacpp:prompt_seconds_total": "prefill_s",
     "llamacpp:n_decode_total": "steps",
-    "llamacpp:spec_decode_num_drafts_total": "drafts",
-    "llamacpp:spec_decode_num_draft_tokens_total": "draft_tokens",
-    "llamacpp:spec_decode_num_accepted_tokens_total": "accepted_tokens",
 }
-_NAMES = _VLLM | _LLAMACPP
-_PER_POSITION = {
-    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
-    "llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
-}
-_GAUGES = {
-    "vllm:num_requests_running": "running",
-    "llamacpp:requests_processing": "running",
-    "vllm:num_requests_waiting": "waiting",
-    "llamacpp:requests_deferred": "waiting",
-    "vllm:kv_cache_usage_perc": "kv_use",
-}
+_PER_POSITION = {vllm.METRICS.accepted_per_position, llamacpp.METRICS.accepted_per_position}
+_GAUGES = _named(vllm.METRICS, _NOW) | _named(llamacpp.METRICS, _NOW)
 
 
 @dataclass(frozen=True, slots=True)

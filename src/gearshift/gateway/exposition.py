@@ -14,11 +14,11 @@ from typing import Final, get_args
 import aiohttp
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from gearshift.domain.launch import MetricNames
 from gearshift.domain.leasing import RESIDENT, Broker, State, Upstream, VariantStatus
+from gearshift.engines.metrics_page import parse
 from gearshift.gateway.engine import EngineClient, request_headers
 from gearshift.gateway.tally import Histogram, Tally
 
@@ -152,16 +152,13 @@ def neutral_figures(text: str, names: MetricNames) -> EngineFigures:
     """An engine's page reduced to the neutral names, summed over its other labels (engines of one server, models)."""
     wanted = {name: key for key in (*_COUNTERS, *_GAUGES) if (name := getattr(names, key)) is not None}
     figures: dict[str, dict[str, float]] = {}
-    for sample_name, labels, value in _samples(text, tuple(wanted)):
-        if sample_name in wanted:
-            by_position = figures.setdefault(wanted[sample_name], {})
-            position = labels.get("position", "") if wanted[sample_name] == "accepted_per_position" else ""
-            by_position[position] = by_position.get(position, 0.0) + value
+    for series in parse("\n".join(_lines(text, tuple(wanted)))):
+        if series.name in wanted:
+            by_position = figures.setdefault(wanted[series.name], {})
+            position = series.labels.get("position", "") if wanted[series.name] == "accepted_per_position" else ""
+            by_position[position] = by_position.get(position, 0.0) + series.value
     return figures
 
 
-def _samples(text: str, names: tuple[str, ...]) -> Iterable[tuple[str, Mapping[str, str], float]]:
-    lines = "\n".join(line for line in text.splitlines() if names and line.startswith(names))
-    for family in text_string_to_metric_families(lines + "\n"):
-        for sample in family.samples:
-            yield sample.name, sample.labels, sample.value
+def _lines(text: str, names: tuple[str, ...]) -> Iterable[str]:
+    return (line for line in text.splitlines() if names and line.startswith(names))

@@ -1,4 +1,4 @@
-"""The exposition text of Prometheus, as far as engines use it: name, labels, value."""
+"""An engine's /metrics, in the exposition text of Prometheus as far as engines use it: name, labels, value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Series:
     """One line of the page."""
 
     name: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str]  # as written, escapes and all
     value: float
 
 
