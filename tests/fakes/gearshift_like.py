@@ -17,8 +17,8 @@ from gearshift.domain.launch import Endpoint, LaunchSpec, StopRule
 from gearshift.domain.paths import resolve_paths
 from gearshift.domain.variant import Probe, Timing
 from gearshift.hardware import CpuMemory
+from gearshift.hardware.processes import below, snapshot
 from gearshift.supervisor import LocalLauncher, StateLock
-from gearshift.supervisor.processes import below, snapshot
 
 
 async def main() -> None:

@@ -17,8 +17,9 @@ import pytest
 import fakes.gearshift_like
 from fakes.living import alive, wait_for
 from gearshift.domain.paths import Paths
+from gearshift.hardware.processes import below, read_process, snapshot
 from gearshift.supervisor import StateLock, reap_orphans
-from gearshift.supervisor.processes import below, marker_of, read_process, snapshot
+from gearshift.supervisor.members import marker_of
 from gearshift.supervisor.state_file import ChildRecord, Member, StateFile, marker_prefix
 
 HARD = {

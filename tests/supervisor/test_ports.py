@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from gearshift.supervisor import processes
+from gearshift.hardware import processes
 from gearshift.supervisor.ports import REST_S, PortPicker, port_free
 
 

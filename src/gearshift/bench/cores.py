@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gearshift.hardware.processes import holder_of, listening_inodes, read_process, snapshot
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
-_LISTEN = "0A"  # TCP state in /proc/net/tcp
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,13 @@ def read_core_times(engine_roots: Iterable[int]) -> CoreTimes:
 
 def listener(port: int) -> int | None:
     """The process that listens on a local TCP port; None when it is not ours to see (other user, container, remote)."""
-    inodes = set(_listening_inodes(port))
+    inodes = listening_inodes(port)
     if not inodes:
         return None
-    wanted = {f"socket:[{inode}]" for inode in inodes}
-    for folder in _PROC.glob("[0-9]*/fd"):
-        try:
-            if any(str(link.readlink()) in wanted for link in folder.iterdir()):
-                return int(folder.parent.name)
-        except OSError:  # the process ended, or is another user's
-            continue
-    return None
+    try:
+        return holder_of(inodes, snapshot())
+    except OSError:
+        return None
 
 
 def _busy_s() -> float | None:
@@ -62,16 +59,11 @@ def _busy_s() -> float | None:
 
 
 def _process_s(pid: int) -> float | None:
-    fields = _stat(pid)
-    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else None
-
-
-def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat after the command's name, which may itself hold spaces and brackets."""
     try:
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        process = read_process(pid)
     except OSError:
         return None
+    return process.cpu_s if process else None
 
 
 def _trees(roots: Iterable[int]) -> set[int]:
@@ -99,19 +91,7 @@ def _children(pid: int) -> list[int]:
 def _by_scan() -> Callable[[int], Sequence[int]]:
     """By every process's parent, for kernels without such lists (CONFIG_PROC_CHILDREN)."""
     children: dict[int, list[int]] = {}
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    with suppress(OSError):
+        for process in snapshot().values():
+            children.setdefault(process.parent, []).append(process.pid)
     return lambda pid: children.get(pid, ())
-
-
-def _listening_inodes(port: int) -> Iterator[str]:
-    for table in ("tcp", "tcp6"):
-        try:
-            rows = (_PROC / "net" / table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for row in rows:
-            fields = row.split()
-            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                yield fields[9]

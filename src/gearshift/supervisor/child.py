@@ -12,10 +12,10 @@ from typing import Any
 from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
 from gearshift.domain.launch import HttpCall, LaunchSpec, ReadyReport, SleepRule, StopReport
 from gearshift.domain.startup import StartReport
+from gearshift.hardware.processes import activity
 from gearshift.supervisor.health import HealthClient
 from gearshift.supervisor.launch_log import LaunchLog
 from gearshift.supervisor.liveness import Liveness
-from gearshift.supervisor.processes import activity
 from gearshift.supervisor.racing import first_of
 from gearshift.supervisor.readiness import Readiness, exit_failure, load_failed
 from gearshift.supervisor.stop_command import run_stop_command

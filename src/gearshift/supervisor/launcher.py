@@ -18,7 +18,8 @@ from gearshift.domain.device import DeviceMemory
 from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
 from gearshift.domain.launch import LaunchSpec
 from gearshift.domain.paths import Paths, launch_folder
-from gearshift.supervisor import keeper, processes
+from gearshift.hardware import processes
+from gearshift.supervisor import keeper
 from gearshift.supervisor.child import Launch, LocalChild
 from gearshift.supervisor.health import HealthClient
 from gearshift.supervisor.keepers import Keepers

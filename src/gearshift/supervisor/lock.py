@@ -12,7 +12,7 @@ from typing import Self
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
-from gearshift.supervisor.processes import command_line, opener_of, read_process
+from gearshift.hardware.processes import command_line, opener_of, read_process
 from gearshift.supervisor.state_file import unusable_state
 
 _DYING_S = 5.0  # a killed holder keeps its lock until the kernel has taken it apart

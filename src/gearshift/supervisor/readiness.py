@@ -10,11 +10,11 @@ from typing import NoReturn
 
 from gearshift.domain.errors import Failure, LoadFailedError
 from gearshift.domain.launch import LaunchSpec, ReadyReport
-from gearshift.supervisor import processes
+from gearshift.hardware import processes
+from gearshift.hardware.processes import Activity
 from gearshift.supervisor.exits import cause_of_death
 from gearshift.supervisor.health import Answer, HealthClient
 from gearshift.supervisor.launch_log import LaunchLog
-from gearshift.supervisor.processes import Activity
 from gearshift.supervisor.racing import first_of, never
 
 FASTEST_POLL_S, SLOWEST_POLL_S = 0.005, 0.25

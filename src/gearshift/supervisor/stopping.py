@@ -10,7 +10,7 @@ from gearshift.domain.device import CPU_DEVICE, DeviceMemory, MemoryReading
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import Endpoint
 from gearshift.domain.units import format_bytes
-from gearshift.supervisor import processes
+from gearshift.hardware import processes
 from gearshift.supervisor.memory_return import MemoryVerdict, memory_returned
 from gearshift.supervisor.ports import port_free
 

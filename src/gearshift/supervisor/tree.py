@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gearshift.domain.launch import LaunchSpec
-from gearshift.supervisor import processes
+from gearshift.hardware import processes
+from gearshift.hardware.processes import Process
 from gearshift.supervisor.keepers import IdleKeeper
 from gearshift.supervisor.leash import KeeperJob, Leash
+from gearshift.supervisor.members import MARKER
 from gearshift.supervisor.orphans import KILL_S, end_all, survivors
-from gearshift.supervisor.processes import MARKER, Process
 from gearshift.supervisor.racing import never
 from gearshift.supervisor.state_file import ChildRecord, Member
 

@@ -12,8 +12,7 @@ from gearshift.advice.doctor.case import Box
 from gearshift.advice.doctor.processes import engine_processes, looks_like_engine
 from gearshift.advice.doctor.topology import compute_capabilities, peer_access, power_limits
 from gearshift.domain.device import CPU_DEVICE, DeviceMemory
-from gearshift.hardware import host_memory
-from gearshift.supervisor import processes
+from gearshift.hardware import host_memory, processes
 
 _TOOLKITS = (Path("/usr/local/cuda"), Path("/opt/cuda"))
 _SHM = Path("/dev/shm")  # noqa: S108 - its size is what matters

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MARKER = "GEARSHIFT_CHILD"  # environment variable of every engine process: "<state folder's hash>-<launch id>"
 COMMAND_CHARS = 200  # of a command line in messages
 UNSEEN = "a process that cannot be seen"  # another user's, or in another pid namespace
 
@@ -84,18 +82,6 @@ def command_line(pid: int) -> str:
     return text[:COMMAND_CHARS] or f"[{name}]"
 
 
-def marker_of(pid: int) -> str | None:
-    """The value of our marker in its environment, or None (not ours, overwritten, or not readable)."""
-    try:
-        raw = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return None
-    prefix = MARKER.encode() + b"="
-    return next(
-        (item[len(prefix) :].decode("utf-8", "replace") for item in raw.split(b"\0") if item.startswith(prefix)), None
-    )
-
-
 def activity(pids: Iterable[int]) -> Activity:
     """What these processes have done so far; those that are gone count as nothing. Raises OSError as `snapshot`."""
     cpu_s, io_bytes = 0.0, 0
@@ -165,27 +151,3 @@ def _open_files(pid: int) -> set[str]:
     except OSError:  # gone, or another user's
         pass
     return found
-
-
-def send(process: Process, number: int) -> None:
-    """Signal this very process: a pid that was used again meanwhile is left alone."""
-    try:
-        handle = os.pidfd_open(process.pid)
-    except OSError:
-        return
-    try:
-        now = read_process(process.pid)
-        if now and now.start == process.start:
-            signal.pidfd_send_signal(handle, number)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
-
-
-def collect(pid: int) -> None:
-    """Collect a dead child that a subreaper inherited; harmless for anybody else's process."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except OSError:
-        return
