@@ -144,7 +144,9 @@ def test_a_lookup_drafts_for_nothing_and_a_draft_model_for_its_own_weights(tmp_p
 def test_the_reason_of_an_open_answer_is_said(tmp_path: Path) -> None:
     config = write_config(tmp_path, DENSE)
     unsized = replace(VLLM, devices=(PlannedDevice("gpu0", None),), kv_bytes=GIB, kv_dtype=None, context=8192)
-    assert asked(unsized, config).doubt == "the weights are not here and the device's memory is not known"
+    assert asked(unsized, config).doubt == (
+        "the weights are not here: --weights-size says how large they are and the device's memory is not known"
+    )
     tight = replace(VLLM, kv_bytes=8 * GIB, devices=(PlannedDevice("gpu0", 27 * GIB),))
     assert asked(tight, write_hybrid(tmp_path)).doubt == "the errors of the modelled lines decide"
     assert asked(VLLM, tmp_path / "hybrid").doubt is None

@@ -108,7 +108,7 @@ def test_the_document_has_the_keys_that_other_programs_read(gearshift: Gearshift
             ],
             "levers": [
                 {"name": "kv type", "change": "kv_dtype auto -> fp8", "freed_bytes": 94556160},
-                {"name": "context", "change": "context 8192 -> 4096", "freed_bytes": 94371840},
+                {"name": "context", "change": "context 8,192 -> 4,096", "freed_bytes": 94371840},
             ],
         }
     )
@@ -120,8 +120,8 @@ def test_a_reading_short_of_288_tokens_is_refused(gearshift: Gearshift, tmp_path
     assert found["refusals"] == snapshot(
         [
             (
-                "one request of 262144 tokens needs 8.33 GiB of KV cache, more than the 8.33 GiB available; "
-                "the longest that fits is 261856 tokens (short by 1158976 bytes)"
+                "one request of 262144 tokens needs 8.33 GiB of KV cache, more than the 8.33 GiB available: "
+                "it is 288 tokens, or 1,158,976 bytes, short; set kv_bytes to 8991539200, or set context to 261856"
             )
         ]
     )
@@ -259,3 +259,45 @@ def test_a_wrong_question_is_exit_status_2(
     assert result.exit_code == 2
     assert complaint in re.sub(r"\s+", " ", result.stderr)
     assert result.stdout == ""
+
+
+def test_weights_that_are_not_here_yet_are_planned_by_their_size(gearshift: Gearshift, tmp_path: Path) -> None:
+    found = plan_hybrid(gearshift, tmp_path, "--kv-bytes", "auto", "--gpu", "5090", "--weights-size", "19.8GiB")
+    assert found["fits"] is True
+    (weights,) = (line for line in found["ledger"][0]["lines"] if line["name"] == "weights")
+    assert (weights["bytes"], weights["kind"]) == (int(19.8 * 2**30), "modelled")
+    assert found["ceiling"]["tok_s"] is None
+    assert plan_hybrid(gearshift, tmp_path, "--kv-bytes", "auto", "--gpu", "5090")["fits"] is None
+
+
+def test_a_size_given_for_weights_that_are_here_is_a_usage_error(gearshift: Gearshift, tmp_path: Path) -> None:
+    answer = gearshift(*FLAGS, "--weights", str(write_hybrid(tmp_path)), "--weights-size", "19GiB")
+    assert answer.exit_code == 2
+    assert "the headers of these say how large they are" in answer.stderr
+
+
+def test_a_model_of_the_hub_is_no_path_and_the_error_says_what_is(gearshift: Gearshift) -> None:
+    answer = gearshift(*FLAGS, "--weights", "nvidia/Qwen3.6-27B-NVFP4")
+    assert answer.exit_code == 2
+    assert "fetch its config.json" in answer.stderr
+    assert "--weights-size" in answer.stderr
+
+
+def test_a_plan_without_a_version_says_whose_rules_it_took(gearshift: Gearshift, tmp_path: Path) -> None:
+    answer = gearshift("plan", "--engine", "vllm", "--weights", str(write_hybrid(tmp_path)), "--gpu", "5090")
+    assert "on vllm 0.33, the newest known, 262,144 tokens" in " ".join(answer.stdout.split())
+
+
+def test_slots_apart_say_that_each_has_its_part_of_the_context(gearshift: Gearshift, tmp_path: Path) -> None:
+    flags = (
+        "--weights",
+        str(write_hybrid_gguf(tmp_path / "q.gguf")),
+        "--gpu",
+        "5090",
+        "--context",
+        "8192",
+        "--parallel",
+        "4",
+    )
+    answer = gearshift("plan", "--engine", "llama.cpp", *flags)
+    assert "llama.cpp, 2,048 tokens in each of 4 slots" in " ".join(answer.stdout.split())

@@ -34,11 +34,14 @@ gpu0: 22.4 GiB of 24 GiB
   ·  free             1.56 GiB  +- 922 MiB in all
 
 cache
-  blocks       1,600 tokens, 55,705,600 bytes each (exact)
-  one request  53 blocks; least pool 2,952,396,800 bytes,
-               safe 3,008,102,400
-  pool         3,008,102,400 bytes a device, 54 blocks
-  which holds  66,772 tokens, 1.02x; longest context 67,200
+  blocks           1,600 tokens, 55,705,600 bytes each
+                   (exact)
+  one request      53 blocks; least pool 2,952,396,800
+                   bytes, safe 3,008,102,400
+  pool             3,008,102,400 bytes a device, 54 blocks
+  longest request  67,200
+  its log says     66,772 tokens, 1.02x (times the whole
+                   context, not a length to ask for)
 
 what would fit
                                1 device  2 of these
@@ -47,9 +50,10 @@ what would fit
   at once, 65,536 tokens each         1           1
   at once, 8,192 tokens each          1           1
 
-what frees most on a device
+what frees most on a device, with kv_bytes cut to what one
+request needs
   1.39 GiB  mtp off
-  1.04 GiB  context 65536 -> 32768
+  1.04 GiB  context 65,536 -> 32,768
 
 ceiling at depth 0, batch 1: 34.6 tok/s with no draft
 accepted, 138.2 with all (--acceptance says which)
@@ -73,10 +77,12 @@ gpu0: 22.4 GiB of 24 GiB
   ·  free             1.56 GiB  +- 922 MiB in all
 
 cache
-  blocks       1,600 tokens, 55,705,600 bytes each (exact)
-  one request  53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
-  pool         3,008,102,400 bytes a device, 54 blocks
-  which holds  66,772 tokens, 1.02x; longest context 67,200
+  blocks           1,600 tokens, 55,705,600 bytes each (exact)
+  one request      53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
+  pool             3,008,102,400 bytes a device, 54 blocks
+  longest request  67,200
+  its log says     66,772 tokens, 1.02x (times the whole context, not a length
+                   to ask for)
 
 what would fit
                                1 device  2 of these
@@ -85,9 +91,9 @@ what would fit
   at once, 65,536 tokens each         1           1
   at once, 8,192 tokens each          1           1
 
-what frees most on a device
+what frees most on a device, with kv_bytes cut to what one request needs
   1.39 GiB  mtp off
-  1.04 GiB  context 65536 -> 32768
+  1.04 GiB  context 65,536 -> 32,768
 
 ceiling at depth 0, batch 1: 34.6 tok/s with no draft accepted, 138.2 with all
 (--acceptance says which)
@@ -109,10 +115,11 @@ gpu0: 22.4 GiB of 24 GiB
   ·  free             1.56 GiB  +- 922 MiB in all
 
 cache
-  blocks       1,600 tokens, 55,705,600 bytes each (exact)
-  one request  53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
-  pool         3,008,102,400 bytes a device, 54 blocks
-  which holds  66,772 tokens, 1.02x; longest context 67,200
+  blocks           1,600 tokens, 55,705,600 bytes each (exact)
+  one request      53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
+  pool             3,008,102,400 bytes a device, 54 blocks
+  longest request  67,200
+  its log says     66,772 tokens, 1.02x (times the whole context, not a length to ask for)
 
 what would fit
                                1 device  2 of these
@@ -121,9 +128,9 @@ what would fit
   at once, 65,536 tokens each         1           1
   at once, 8,192 tokens each          1           1
 
-what frees most on a device
+what frees most on a device, with kv_bytes cut to what one request needs
   1.39 GiB  mtp off
-  1.04 GiB  context 65536 -> 32768
+  1.04 GiB  context 65,536 -> 32,768
 
 ceiling at depth 0, batch 1: 34.6 tok/s with no draft accepted, 138.2 with all (--acceptance says
 which)
@@ -139,7 +146,7 @@ which)
 def test_a_length_that_memory_does_not_bound_is_said_to_be_the_models(gearshift: Gearshift, tmp_path: Path) -> None:
     weights = str(write_config(tmp_path, DENSE))
     printed = gearshift(*FLAGS, "--weights", weights, "--kv-bytes", "1GiB", "--gpu", "RTX 3090", env={"COLUMNS": "100"})
-    assert "longest context 8,192 (trained length)" in printed.stdout
+    assert "longest request  8,192 (trained length)" in printed.stdout
     small = gearshift(*FLAGS, "--weights", weights, "--kv-bytes", "50MB", "--gpu", "RTX 3090", env={"COLUMNS": "100"})
     assert "trained length" not in small.stdout
 
@@ -194,7 +201,7 @@ what would fit
   at once, 8,192 tokens each           4           4
 
 what frees most on a device
-   2.3 GiB  context 131072 -> 65536
+   2.3 GiB  context 131,072 -> 65,536
   1.93 GiB  mtp off
   1.36 GiB  kv_dtype q8_0 -> q4_0
    860 MiB  parallel 4 -> 1

@@ -120,7 +120,24 @@ def test_r1_01_a_pool_288_tokens_short_is_refused_with_the_engines_figures() -> 
     (reason,) = planned.refusals
     assert "one request of 262144 tokens needs 8.33 GiB" in reason
     assert "8.33 GiB available" in reason
-    assert "the longest that fits is 261856 tokens" in reason
+    assert "288 tokens, or 1,158,976 bytes, short" in reason
+    assert "set kv_bytes to 8991539200, or set context to 261856" in reason
+
+
+def test_a_pool_that_takes_what_is_left_is_not_told_to_be_pinned_larger_than_the_card() -> None:
+    weights = replace(qwen27b(), stated_bytes=20 * GIB)
+    planned = plan(replace(request("0.27.1", sequences=3), devices=(PlannedDevice("gpu0", 24 * GIB),)), weights)
+    (reason,) = planned.refusals
+    assert "kv_bytes" not in reason
+    assert f"leave the pool more of the device, or set context to {figures(planned).max_context}" in reason
+
+
+def test_a_stated_size_makes_a_whole_plan_of_a_config_alone_and_is_never_exact() -> None:
+    wanted = replace(request("0.27.1", pool=9_150_000_000, sequences=3), devices=(PlannedDevice("gpu0", 32 * GIB),))
+    planned = plan(wanted, replace(qwen27b(), stated_bytes=20 * GIB))
+    (weights,) = (line for line in planned.ledger[0].lines if line.name == "weights")
+    assert (weights.bytes, weights.kind, weights.error_bytes) == (20 * GIB, "modelled", GIB)
+    assert planned.fits is True
 
 
 def test_r1_02_and_03_the_final_pool_prints_its_tokens_and_concurrency() -> None:
@@ -188,7 +205,7 @@ def test_a_refused_dense_model_on_a_cpu_gives_the_engines_figures() -> None:
     planned = plan(request("0.28.0", kv=None, pool=GIB, context=40_960, cpu=True), qwen06b())
     assert figures(planned).max_context == 9_344
     assert "4.38 GiB" in planned.refusals[0]
-    assert "9344 tokens" in planned.refusals[0]
+    assert "context to 9344" in planned.refusals[0]
 
 
 def test_the_35b_block_is_larger_than_the_27bs() -> None:

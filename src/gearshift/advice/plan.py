@@ -31,6 +31,8 @@ from gearshift.planner import (
 )
 from gearshift.planner.vllm_start import undivided
 
+_NO_WEIGHTS = "the weights are not here"
+_NO_SIZE = {"vllm": f"{_NO_WEIGHTS}: --weights-size says how large they are", "llama.cpp": _NO_WEIGHTS}
 SHORT_REQUEST = 8192  # tokens; beside the whole context, what most requests are at most
 
 
@@ -124,7 +126,7 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         levers=levers(request, facts),
         speed=speed_of(request, facts, question),
         no_ceiling=_no_ceiling(request, facts, question),
-        doubt=_doubt(facts, planned),
+        doubt=_doubt(request.engine, facts, planned),
         measured=question.measured,
         trained_context=model_longest(request, facts),
     )
@@ -158,7 +160,7 @@ def speed_of(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -
 
 def _no_ceiling(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -> str | None:
     if not facts.weights_known:
-        return "the weights are not here"
+        return _NO_WEIGHTS
     if question.gpu is not None:
         return None
     what = "this box's memory" if request.device_kind == "cpu" else "the card"
@@ -174,11 +176,11 @@ def _share(work: Workload, hardware: Hardware, measured: Measured | None, drafte
     return bound.fraction_of(measured.tok_s)
 
 
-def _doubt(facts: ModelFacts, planned: Plan) -> str | None:
+def _doubt(engine: EngineKind, facts: ModelFacts, planned: Plan) -> str | None:
     if planned.fits is not None:
         return None
     unknown = {
-        "the weights are not here": not facts.weights_known,
+        _NO_SIZE.get(engine, _NO_WEIGHTS): not facts.size_known,
         "the device's memory is not known": any(ledger.total_bytes is None for ledger in planned.ledger),
     }
     reasons = [reason for reason, holds in unknown.items() if holds]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import EngineKind, Speculation
 from gearshift.planner import DeviceKind, Gpu, PlannedDevice, PlanRequest
@@ -18,6 +19,7 @@ _ONLY: Mapping[str, EngineKind] = {
     "prefix_caching": "vllm",
     "max_num_seqs": "vllm",
     "max_num_batched_tokens": "vllm",
+    "weights_size": "vllm",
     "ubatch": "llama.cpp",
     "split": "llama.cpp",
 }
@@ -58,6 +60,19 @@ def parse_acceptance(text: str) -> tuple[float, ...]:
 def foreign_flag(engine: EngineKind, given: Mapping[str, Any]) -> str | None:
     """The first flag given that ``engine`` does not have, by its name in ``given``; None when all are its own."""
     return next((name for name, owner in _ONLY.items() if given.get(name) is not None and owner != engine), None)
+
+
+def stated(facts: ModelFacts, size: int | None) -> ModelFacts:
+    """The facts with the ``size`` in bytes that somebody gave for weights that are not here.
+
+    Raises ValueError where they are here: their headers say it to the byte.
+    """
+    if size is None:
+        return facts
+    if facts.weights_known:
+        msg = "--weights-size is for weights that are not here; the headers of these say how large they are"
+        raise ValueError(msg)
+    return replace(facts, stated_bytes=size)
 
 
 def changed(request: PlanRequest, given: Mapping[str, Any]) -> PlanRequest:

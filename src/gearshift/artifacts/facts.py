@@ -148,6 +148,7 @@ class ModelFacts:
     missing_files: tuple[str, ...] = field(default=())  # named by an index or a split, not on disk
     tokens: Tokens | None = None  # of a GGUF file
     reads_hidden: int | None = None  # width of the target's hidden states that an EAGLE, DFlash or DSpark drafter reads
+    stated_bytes: int | None = None  # the weights' size as somebody said it, where the files are not at hand
     misshapen: tuple[str, ...] = ()  # attention tensors that are not of the shape the config makes an engine build
 
     def bytes_of(self, roles: Iterable[TensorRole]) -> int:
@@ -167,3 +168,8 @@ class ModelFacts:
     def weights_known(self) -> bool:
         """Whether every file of the weights is here; of a part of them nothing can be said of the whole."""
         return bool(self.tensors) and not self.missing_files
+
+    @property
+    def size_known(self) -> bool:
+        """Whether the weights have a size, from their files or as stated."""
+        return self.weights_known or self.stated_bytes is not None

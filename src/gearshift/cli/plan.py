@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ import click
 from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.measured import Measured, measured_decode
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
-from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag
+from gearshift.advice.plan_flags import changed, flag_devices, foreign_flag, stated
 from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, with_draft
 from gearshift.artifacts import Hub, ModelFacts, read_model, read_remote_gguf, shown
 from gearshift.cli.box import known_card, this_box
@@ -28,7 +28,7 @@ from gearshift.domain.errors import ConfigError, GearshiftError, UnknownModelErr
 from gearshift.domain.variant import EngineKind, Variant
 from gearshift.hardware import host_memory
 from gearshift.planner import DeviceKind, Gpu, PlannedDevice, PlanRequest, plan, planned_devices, settled
-from gearshift.planner.vllm_rules import is_vllm_version
+from gearshift.planner.vllm_rules import NEWEST, is_vllm_version
 from gearshift.store import StoreError, open_store
 from gearshift.toolchain import Toolchain
 
@@ -85,7 +85,7 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
         msg = "--config goes with a VARIANT"
         raise click.UsageError(msg)
     if isinstance(weights, Path) and not weights.exists():
-        raise click.BadParameter(f"there is no {weights}", param_hint="--weights")
+        raise click.BadParameter(f"there is no {weights}{_to_fetch(weights)}", param_hint="--weights")
     if engine == "vllm" and given["engine_version"] and not is_vllm_version(given["engine_version"]):
         msg = f"{given['engine_version']!r} is no version of vLLM, such as 0.32.0"
         raise click.BadParameter(msg, param_hint="--engine-version")
@@ -101,14 +101,14 @@ def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, Plan
         ram_bytes=box.ram_bytes,
     )
     request = with_draft(changed(request, _changes(given, engine)), read_model)
-    facts = loadable(engine, _facts(session, weights))
+    facts = stated(loadable(engine, _facts(session, weights)), given["weights_size"])
     if not (request.context or facts.context_train):
         raise click.UsageError("the model's files do not say how long its context is: give --context")
     request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
     card = gpu or known_card(session, _host_or(kind, box.devices), devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))
     name = weights.name if isinstance(weights, Path) else PurePosixPath(shown(weights)).name
-    return Subject(name, engine, given["engine_version"]), found
+    return Subject(name, engine, given["engine_version"] or _newest(engine)), found
 
 
 def _facts(session: Session, weights: Path | str) -> ModelFacts:
@@ -120,6 +120,25 @@ def _facts(session: Session, weights: Path | str) -> ModelFacts:
         return read_remote_gguf(weights, Hub.of(session.env).login(weights))
 
 
+def _to_fetch(weights: Path) -> str:
+    """What will do instead of the weights, where the path looks like a model of the hub."""
+    if (
+        weights.is_absolute()
+        or weights.suffix in {".gguf", ".json", ".safetensors"}
+        or len(weights.parts) != len(("owner", "name"))
+    ):
+        return ""
+    return (
+        "; it is a path on this box. To plan a model of the hub for vllm before it is fetched, fetch its config.json "
+        "and give that, with --weights-size for the files"
+    )
+
+
+def _newest(engine: EngineKind) -> str | None:
+    """Whose rules an omitted version means; llama.cpp's do not differ by build."""
+    return "{}.{}, the newest known".format(*NEWEST) if engine == "vllm" else None
+
+
 def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:
     if said := next((flag for flag in _FLAG_FORM if given[flag] is not None), None):
         msg = f"--{said.replace('_', '-')} is the configuration's to say for {name}: leave it or VARIANT out"
@@ -127,6 +146,9 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
     variant = _variant(session, name, given["config"])
     version, build = _engine(session, variant)
     start = variant.start_key(build)  # of the variant as it is configured, whatever is tried instead
+    if given["weights_size"] is not None and variant.weights is None:
+        msg = f"{name} names no weights that --weights-size could be of"
+        raise click.UsageError(msg)
     variant, box = _placed(session, variant, given)
     if given["kv_bytes"] == AUTO:
         variant = replace(variant, kv_bytes=AUTO)
@@ -137,13 +159,23 @@ def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[
     found = ask_variant(
         variant,
         box,
-        read_model,
+        _reader(variant, given["weights_size"]),
         engine_version=version,
         changes=_changes(given, variant.engine.kind),
         question=question,
         calibration=Calibrations(session.paths.calibrations).of(start),
     )
     return Subject(variant.id, variant.engine.kind, version), found
+
+
+def _reader(variant: Variant, size: int | None) -> Callable[[Path], ModelFacts]:
+    """Reads model files, with what was said of the size of the variant's own weights."""
+
+    def read(path: Path) -> ModelFacts:
+        mine = variant.weights is not None and path == Path(variant.weights)
+        return stated(read_model(path), size if mine else None)
+
+    return read
 
 
 def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tuple[Variant, Box]:

@@ -67,6 +67,11 @@ _OPTIONS = (
         help="A GGUF file, here or at an address, a Hugging Face folder, or a config.json alone.",
     ),
     click.option(
+        "--weights-size",
+        type=Parsed("SIZE", parse_bytes),
+        help="How large weights are that are not here yet, such as 19.8GiB.",
+    ),
+    click.option(
         "--device",
         type=click.Choice(["cuda", "cpu"]),
         help="With --engine; cuda by default. A VARIANT else takes what this box has.",

@@ -18,7 +18,7 @@ from gearshift.advice.measured import Measured
 from gearshift.advice.plan import PlanAnswer, Room, Speed
 from gearshift.cli.memory_bar import Glyphs, glyphs_for, keys, memory_bar
 from gearshift.domain.units import MIB, format_bytes
-from gearshift.planner import DeviceLedger, Gpu, Lever, Line, PagedKv, SlotKv
+from gearshift.planner import DeviceLedger, Gpu, Line, PagedKv, SlotKv
 from gearshift.planner.llamacpp_host import GROWING
 
 WIDEST = 100  # a bar that is wider says no more
@@ -62,7 +62,7 @@ def _parts(subject: Subject, answer: PlanAnswer, width: int, glyphs: Glyphs) -> 
     yield from _host(plan.host)
     yield from _cache(answer)
     yield from _rooms(answer)
-    yield from _levers(answer.levers)
+    yield from _levers(answer)
     yield from _speed(answer)
     yield from (Text.assemble(("note: ", "yellow"), note) for note in plan.notes)
 
@@ -79,9 +79,15 @@ def _host(lines: Sequence[Line]) -> Iterator[RenderableType]:
 def _headline(subject: Subject, answer: PlanAnswer) -> Text:
     verdict, style = _VERDICT[answer.plan.fits]
     engine = f"{subject.engine} {subject.version}" if subject.version else subject.engine
-    context = f", {answer.plan.context:,} tokens" if answer.plan.context else ""
+    context = f", {answer.plan.context:,} tokens{_apart(answer)}" if answer.plan.context else ""
     doubt = f" ({answer.doubt})" if answer.doubt else ""
     return Text.assemble((f"{verdict}{doubt}", style), f": {subject.name} on {engine}{context}")
+
+
+def _apart(answer: PlanAnswer) -> str:
+    """Where slots do not share a cache, a request has its part of the context that was asked for."""
+    kv = answer.plan.kv
+    return f" in each of {kv.streams} slots" if isinstance(kv, SlotKv) and kv.streams > 1 else ""
 
 
 def _devices(ledgers: Sequence[DeviceLedger], width: int, glyphs: Glyphs) -> Iterator[RenderableType]:
@@ -154,9 +160,10 @@ def _paged(answer: PlanAnswer) -> Iterator[tuple[str, str]]:
         yield "pool", "unknown: give --kv-bytes, or a card and weights that are here"
         return
     yield "pool", f"{plan.kv_bytes:,} bytes a device, {kv.blocks:,} blocks"
+    yield "longest request", _longest(kv.max_context, answer)
     yield (
-        "which holds",
-        f"{kv.tokens:,} tokens, {kv.concurrency:.2f}x; longest context {_longest(kv.max_context, answer)}",
+        "its log says",
+        f"{kv.tokens:,} tokens, {kv.concurrency:.2f}x (times the whole context, not a length to ask for)",
     )
 
 
@@ -199,12 +206,16 @@ def _count(number: int | None) -> str:
     return _UNKNOWN if number is None else f"{number:,}"
 
 
-def _levers(levers: Sequence[Lever]) -> Iterator[RenderableType]:
-    if not levers:
+def _levers(answer: PlanAnswer) -> Iterator[RenderableType]:
+    """A pool of vLLM's stays as large as it was asked to be, so a lever counts what its smallest pool may shrink by."""
+    if not answer.levers:
         return
-    yield Text("\nwhat frees most on a device", style="bold")
+    title = Text("\nwhat frees most on a device", style="bold")
+    if isinstance(answer.plan.kv, PagedKv):
+        title.append(", with kv_bytes cut to what one request needs", style="not bold")
+    yield title
     table = _grid("right", "left")
-    for lever in levers[:_LEVERS]:
+    for lever in answer.levers[:_LEVERS]:
         table.add_row(format_bytes(lever.freed_bytes), lever.change)
     yield _indented(table)
 

@@ -97,7 +97,7 @@ def _changes(request: PlanRequest, facts: ModelFacts) -> Iterator[tuple[str, str
     yield from _smaller_batches(request)
     context = request.context or facts.context_train
     if context and context > _SHORT:
-        yield "context", f"context {context} -> {context // 2}", replace(request, context=context // 2)
+        yield "context", f"context {context:,} -> {context // 2:,}", replace(request, context=context // 2)
 
 
 def _fewer_slots(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:

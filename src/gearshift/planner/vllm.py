@@ -18,6 +18,7 @@ from gearshift.planner.vllm_start import VllmStart, notes, refusals, resolve
 
 _POOL, _WEIGHTS = "kv pool", "weights"
 _WEIGHTS_ERROR = 50  # two percent: norms and small tensors are not cast or not divided
+_STATED_ERROR = 20  # a stated size may count a draft head or a vision tower that is not loaded, and is rounded
 _CAST_TYPES = frozenset({"F32", "F16", "BF16"})
 
 # Modelled from the public start-up logs listed in docs/planner.md; (bytes, error).
@@ -42,7 +43,7 @@ def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
     doubt = _pool_doubt(start.accepted_pool, pool, _pool_error(request, fixed))
     reasons = refusals(start, replace(figures, blocks=None), None) if doubt else refusals(start, figures, pool)
     ledgers = tuple(_with_pool(request, ledger, pool) for ledger in fixed)
-    complete = facts.weights_known and pool is not None and not request.draft_unknown
+    complete = facts.size_known and pool is not None and not request.draft_unknown
     answer = verdict(ledgers, reasons, complete=complete)
     return Plan(
         fits=None if doubt and answer else answer,
@@ -70,7 +71,7 @@ def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
     """What a rank holds beside the pool; without weights at hand that line is missing."""
     request, facts = start.request, start.facts
     ranks = len(request.devices)
-    weights = (_weights(request, facts, ranks),) if facts.weights_known else ()
+    weights = (_weights(request, facts, ranks),) if facts.size_known else ()
     draft = (_draft_weights(request, request.draft, ranks),) if request.draft else ()
     if request.device_kind == "cpu":
         worker, servers = _CPU_WORKER, _CPU_SERVERS
@@ -93,7 +94,10 @@ def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
 
 
 def _weights(request: PlanRequest, facts: ModelFacts, ranks: int) -> Line:
-    """Exact on one rank; on several some tensors are whole on each, which the error covers."""
+    """Exact on one rank of files at hand; on several some tensors are whole on each, which the error covers."""
+    if not facts.weights_known:
+        share = (facts.stated_bytes or 0) // ranks
+        return Line(_WEIGHTS, share, "modelled", share // _STATED_ERROR)
     roles = loaded_roles(request, facts)
     size, stored = loaded_bytes(request, facts, roles), facts.bytes_of(roles)
     whole_everywhere = loaded_bytes(request, facts, ("vision",)) if "vision" in roles and ranks > 1 else 0
@@ -135,7 +139,7 @@ def _measured(request: PlanRequest, device: PlannedDevice, lines: tuple[Line, ..
 
 def _remaining_pool(start: VllmStart, ranks: tuple[DeviceLedger, ...]) -> int | None:
     """What the engine gives the pool by itself: the least that a rank's share leaves; None if not knowable."""
-    if not start.facts.weights_known or not ranks:
+    if not start.facts.size_known or not ranks:
         return None
     left = []
     for rank in ranks:

@@ -48,19 +48,29 @@ def longest_context(layout: BlockLayout, rules: VllmRules, *, pool: int, longest
     return low
 
 
-def refusal(figures: PagedKv, rules: VllmRules, *, context: int, pool: int) -> str | None:
-    """Why the engine would refuse this context, with the figures of its own message; None when it starts.
+def refusal(figures: PagedKv, rules: VllmRules, *, context: int, pool: int, pinned: bool) -> str | None:
+    """Why the engine would refuse this context, with the figures of its own message and what to set; None if it starts.
 
-    From 0.29 on the engine reports the pool without the block it keeps back.
+    From 0.29 on the engine reports the pool without the block it keeps back. Only a ``pinned`` pool can be enlarged
+    by the bytes that are missing; another takes what is left.
     """
     if figures.min_bytes <= pool:
         return None
     per_block = figures.bytes_per_block
     if pool - rules.null_block_counts * per_block <= 0:
-        return f"no memory is left for the cache: a pool of {pool} bytes, where {figures.min_bytes} are needed"
+        return (
+            f"no memory is left for the cache: a pool of {pool} bytes, where {figures.min_bytes} are needed; "
+            f"{_way_out(figures, pinned=pinned)}"
+        )
     needed, held = figures.blocks_per_request * per_block, pool - rules.null_block_counts * per_block
     return (
         f"one request of {context} tokens needs {needed / GIB:.2f} GiB of KV cache, more than the "
-        f"{held / GIB:.2f} GiB available; the longest that fits is {figures.max_context} tokens "
-        f"(short by {figures.min_bytes - pool} bytes)"
+        f"{held / GIB:.2f} GiB available: it is {context - (figures.max_context or 0):,} tokens, or "
+        f"{figures.min_bytes - pool:,} bytes, short; {_way_out(figures, pinned=pinned)}"
     )
+
+
+def _way_out(figures: PagedKv, *, pinned: bool) -> str:
+    """In plain digits, to be copied into the configuration."""
+    larger = f"set kv_bytes to {figures.recommended_bytes}" if pinned else "leave the pool more of the device"
+    return f"{larger}, or set context to {figures.max_context}" if figures.max_context else larger

@@ -91,7 +91,7 @@ def default_limits(request: PlanRequest) -> Limits:
 def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str, ...]:
     """Every reason for which the engine would not start, each with its own figures."""
     found = [
-        refusal(figures, start.rules, context=start.context, pool=pool) if pool is not None else None,
+        _pool_too_small(start, figures, pool),
         _beyond(start, allowed=False),
         _too_many_sequences(start, figures),
         _block_too_large(start),
@@ -128,6 +128,13 @@ def _file_notes(start: VllmStart) -> Iterator[str]:
     if start.request.built_in_draft and mtp is not None and mtp.complete is False:
         lost = ", ".join(mtp.missing[:3])
         yield f"the draft head's tensors are not in the files ({lost}): it would load as noise"
+
+
+def _pool_too_small(start: VllmStart, figures: PagedKv, pool: int | None) -> str | None:
+    if pool is None:
+        return None
+    pinned = start.request.kv_bytes is not None
+    return refusal(figures, start.rules, context=start.context, pool=pool, pinned=pinned)
 
 
 def _beyond(start: VllmStart, *, allowed: bool) -> str | None:
