@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,8 @@ from gearshift.bench.cell import CellResult
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.records import from_record, to_record
-from gearshift.bench.rig import Rig
+from gearshift.bench.rig import Prepared, Rig
+from gearshift.bench.trial import Trial
 from gearshift.bench.truth import Script, serve
 from gearshift.bench.validity import Limits
 from gearshift.domain.telemetry import GpuReading
@@ -156,6 +158,39 @@ async def test_a_single_trial_is_called_one() -> None:
     assert "single_run" in names(result)
     assert result.tpot_s is not None
     assert result.tpot_s.low is None
+
+
+class Stalling(Rig):
+    """This client's loop stands still for a moment in the trials of these numbers, counted from 1."""
+
+    def __init__(self, url: str, *stalls: int) -> None:
+        super().__init__(url, limits=replace(PATIENT, decode_share=20.0))  # 0.6 s in a decode of 30 ms
+        self._stalls = stalls
+        self.run = 0
+
+    async def trial(self, prepared: Prepared, number: int, *, boot: int = 0) -> Trial:
+        self.run += 1
+        if self.run in self._stalls:
+            asyncio.get_running_loop().call_later(0.05, time.sleep, 1.5)
+        return await super().trial(prepared, number, boot=boot)
+
+
+async def test_a_trial_in_which_the_client_was_late_is_run_again_and_told() -> None:
+    async with serve(FAST) as server, Stalling(server.url, 1) as rig:
+        result = await rig.cell(CELL)
+    assert rig.run == 3
+    assert [trial.attempts for trial in result.trials] == [2, 1]
+    assert "trials_run_again" in names(result)
+    assert result.valid
+    again = from_record(record := to_record(result, rig.target), record.trials)
+    assert [trial.attempts for trial in again.trials] == [2, 1]
+
+
+async def test_a_client_that_stays_late_has_its_cell_invalid_after_a_few_tries() -> None:
+    async with serve(FAST) as server, Stalling(server.url, 1, 2, 3) as rig:
+        result = await rig.cell(CELL)
+    assert rig.run == 3
+    assert "client_overloaded" in names(result)
 
 
 async def test_a_busy_core_during_a_cell_is_flagged() -> None:

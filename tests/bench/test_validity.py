@@ -53,6 +53,13 @@ def test_a_late_loop_that_a_long_decode_does_not_feel_still_blurs_a_short_ttft()
     assert names(flags) == ["ttft_uncertain"]
 
 
+def test_trials_that_were_run_again_are_counted() -> None:
+    (flag,) = judge(PLAN, [replace(trial(), attempts=3), trial()])
+    assert flag.name == "trials_run_again"
+    assert flag.detail.startswith("2 more trials were thrown away")
+    assert not flag.invalidates
+
+
 def test_a_first_trial_unlike_the_others_is_named_with_its_figures() -> None:
     trials = [trial(sample(0.013)), *(trial(sample(0.01)) for _ in range(3))]
     (flag,) = judge(replace(PLAN, trials=4), trials)

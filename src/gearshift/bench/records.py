@@ -69,14 +69,19 @@ def _trial_record(trial: Trial) -> TrialRecord:
         boot=trial.boot,
         begun=trial.begun,
         counters=None if counted is None else {**counted, "silent": trial.silent_speculation},
-        watch={**asdict(trial.watch), "kv_use": trial.kv_use, "gpus": [asdict(gpu) for gpu in trial.gpus]},
+        watch={
+            **asdict(trial.watch),
+            "kv_use": trial.kv_use,
+            "gpus": [asdict(gpu) for gpu in trial.gpus],
+            "attempts": trial.attempts,
+        },
         samples=tuple(_sample_record(sample) for sample in trial.samples),
     )
 
 
 def _trial(record: TrialRecord) -> Trial:
     watch = dict(record.watch)
-    kv_use, gpus = watch.pop("kv_use", None), watch.pop("gpus", ())
+    kv_use, gpus, attempts = watch.pop("kv_use", None), watch.pop("gpus", ()), watch.pop("attempts", 1)
     return Trial(
         samples=tuple(_sample(sample) for sample in record.samples),
         watch=WatchReport(**watch),
@@ -86,6 +91,7 @@ def _trial(record: TrialRecord) -> Trial:
         boot=record.boot,
         silent_speculation=bool(record.counters and record.counters["silent"]),
         gpus=tuple(GpuReport.from_json(gpu) for gpu in gpus),
+        attempts=attempts,
     )
 
 

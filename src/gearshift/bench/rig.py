@@ -14,10 +14,11 @@ from gearshift.bench.cell import CellResult, NeedleScore, result_of
 from gearshift.bench.client import Client, TargetError
 from gearshift.bench.load import closed_loop, poisson_schedule
 from gearshift.bench.plan import CellPlan
+from gearshift.bench.retries import Retries
 from gearshift.bench.sample import Call, Sample
 from gearshift.bench.target import Target, identify
 from gearshift.bench.trial import Load, Trial, run_trial
-from gearshift.bench.validity import DEFAULT_LIMITS, Limits
+from gearshift.bench.validity import DEFAULT_LIMITS, Limits, overloaded
 from gearshift.bench.workload.needle import Needle, needles
 from gearshift.bench.workload.prompts import Prompt, PromptMaker
 from gearshift.bench.workload.source import Source, open_source
@@ -91,8 +92,7 @@ class Rig:
             TargetError: the server is gone, or refuses the cell's first request.
         """
         prepared = await self.prepare(plan)
-        trials = [await self.trial(prepared, number) for number in range(plan.trials)]
-        return self.result(prepared, trials)
+        return self.result(prepared, await self.trials(prepared))
 
     async def pace(self) -> Pace:
         """How fast one stream is, by one short request after a warm-up: what a time budget is planned with.
@@ -139,6 +139,20 @@ class Rig:
         load = Load(plan.concurrency, prepared.spread_s, schedule)
         telemetry = self._telemetry if self.target.local else None
         return await run_trial(self._client, self.target, calls, load, boot=boot, telemetry=telemetry)
+
+    async def trials(self, prepared: Prepared, *, boot: int = 0) -> list[Trial]:
+        """Every repeat of a prepared cell; a few in which this client was late are run again."""
+        found: list[Trial] = []
+        retries = Retries(prepared.plan.trials)
+        while len(found) < prepared.plan.trials:
+            trial = await self.trial(prepared, len(found), boot=boot)
+            if not retries.again(late=self.late(trial)):
+                found.append(replace(trial, attempts=retries.kept()))
+        return found
+
+    def late(self, trial: Trial) -> bool:
+        """Whether this client was too late in the trial for what it claims."""
+        return overloaded([trial], self.limits)
 
     def result(self, prepared: Prepared, trials: list[Trial]) -> CellResult:
         """Judge the trials of a prepared cell."""

@@ -154,8 +154,7 @@ class Runner:
             self.done.append(self._read(kept, rig))
             return
         prepared = await rig.prepare(cell)
-        trials = [await rig.trial(prepared, number, boot=boot) for number in range(cell.trials)]
-        self.add(rig.result(prepared, trials))
+        self.add(rig.result(prepared, await rig.trials(prepared, boot=boot)))
 
     async def recall(self, cells: Sequence[CellPlan]) -> bool:
         """Add all these cells from the store when resuming, if one experiment measured them; else none of them."""

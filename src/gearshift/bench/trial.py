@@ -44,6 +44,7 @@ class Trial:
     boot: int = 0
     silent_speculation: bool = False  # a drafter is configured, tokens were generated, nothing was drafted
     gpus: tuple[GpuReport, ...] = ()
+    attempts: int = 1  # more where this client was late in an earlier one, which was thrown away
 
     @property
     def good(self) -> tuple[Sample, ...]:

@@ -147,16 +147,25 @@ def prompt_tokens(trials: Sequence[Trial]) -> float | None:
     return median(counts) if counts else None
 
 
-def _client(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
+def overloaded(trials: Sequence[Trial], limits: Limits) -> bool:
+    """Whether this client was too late or too busy in one of these for what it claims."""
     lag = max((trial.watch.loop_lag_s for trial in trials), default=0.0)
     cpu = max((trial.watch.cpu for trial in trials), default=0.0)
     good = [sample for trial in trials for sample in trial.good]
     decodes = [sample.chunk_s[-1] - sample.chunk_s[0] for sample in good if sample.tpot_s is not None]
-    ttfts = [sample.ttft_s for sample in good if sample.ttft_s is not None]
-    if cpu > limits.cpu or (decodes and lag > limits.decode_share * median(decodes)):
+    return cpu > limits.cpu or bool(decodes and lag > limits.decode_share * median(decodes))
+
+
+def _client(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
+    lag = max((trial.watch.loop_lag_s for trial in trials), default=0.0)
+    ttfts = [sample.ttft_s for trial in trials for sample in trial.good if sample.ttft_s is not None]
+    if overloaded(trials, limits):
+        cpu = max(trial.watch.cpu for trial in trials)
         yield Flag("client_overloaded", f"loop lag {lag * 1e3:.1f} ms over a decode, CPU {cpu:.0%} of a core")
     elif ttfts and lag > limits.ttft_floor_s + limits.ttft_share * median(ttfts):
         yield Flag("ttft_uncertain", f"loop lag {lag * 1e3:.1f} ms in a TTFT of {_ms(median(ttfts))}")
+    if thrown := sum(trial.attempts - 1 for trial in trials):
+        yield Flag("trials_run_again", f"{thrown} more trials were thrown away, since this client was late in them")
     foreign = [trial.watch.foreign_cpu for trial in trials if trial.watch.foreign_cpu is not None]
     if foreign and max(foreign) > limits.foreign_cores:
         yield Flag("busy_cores", f"other programs used {max(foreign):.2f} cores")

@@ -9,6 +9,7 @@ from typing import Literal
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import ExperimentResult, Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.retries import Retries
 from gearshift.bench.rig import Prepared
 from gearshift.bench.runner import Runner
 from gearshift.bench.trial import Trial
@@ -45,11 +46,16 @@ async def run(runner: Runner, experiment: ExperimentPlan, *, metric: Metric = "d
         for side in sides.values():
             await side.ready()
         pairs: list[dict[str, Trial]] = []
+        retries = Retries(experiment.cells[0].trials)
         try:
-            for number in range(experiment.cells[0].trials):
+            while len(pairs) < experiment.cells[0].trials:
                 runner.report(0, experiment, experiment.cells[0])
-                order = list(sides) if number % 2 == 0 else list(sides)[::-1]
-                pairs.append({setting: await sides[setting].trial(number) for setting in order})
+                order = list(sides) if len(pairs) % 2 == 0 else list(sides)[::-1]
+                pair = {setting: await sides[setting].trial(len(pairs)) for setting in order}
+                # Both again where one was late: what makes them a pair is that they ran next to each other.
+                if not retries.again(late=any(sides[setting].late(trial) for setting, trial in pair.items())):
+                    attempts = retries.kept()
+                    pairs.append({setting: replace(trial, attempts=attempts) for setting, trial in pair.items()})
         finally:
             for setting, side in sides.items() if pairs else ():
                 side.add([pair[setting] for pair in pairs])
@@ -81,6 +87,9 @@ class _Side:
     async def trial(self, number: int) -> Trial:
         prepared, boot = await self.ready()
         return await self._runner.arm(self._cell.setting).trial(prepared, number, boot=boot)
+
+    def late(self, trial: Trial) -> bool:
+        return self._runner.arm(self._cell.setting).late(trial)
 
     def add(self, trials: list[Trial]) -> None:
         if self._prepared is not None:
