@@ -12,6 +12,8 @@ import pytest
 from click.testing import Result
 from inline_snapshot import snapshot
 
+from gearshift.cli.bench.view import render
+from gearshift.cli.output import folded_table
 from gearshift.store import CellRecord, ExperimentRecord, open_store
 
 Gearshift = Callable[..., Result]
@@ -73,7 +75,7 @@ def test_a_result_is_shown_with_its_cells_flags_and_advice(gearshift: Gearshift,
     assert gearshift("results", "show", str(stored[1])).stdout == snapshot("""\
 concurrency, m, vllm 0.32.0, http://127.0.0.1:1
 
-STREAMS  DEPTH  DECODE             TRIALS  VALID
+STREAMS  DEPTH  DECODE tok/s       TRIALS  VALID
 1        512    45 (44..46)        3       yes
 4        512    39.5 (38.5..40.5)  3       NO
 
@@ -114,3 +116,28 @@ def test_a_number_that_is_not_stored_is_an_error(gearshift: Gearshift, stored: l
     done = gearshift("results", "show", "99")
     assert done.exit_code == 1
     assert "gearshift results list" in done.stderr
+
+
+def test_a_table_wider_than_the_terminal_is_folded_with_its_keys_in_every_part() -> None:
+    figure = {"median": 1.05, "low": 1.0, "high": 1.1}
+    names = ("ttft_s", "tpot_s", "decode_tok_s", "prefill_tok_s", "output_tok_s")
+    wide = {"concurrency": 4, "depth": 512, "trials": 3, "valid": True, "flags": ["busy_cores"]}
+    document = {"experiment": "ladder", "target": {"model": "m"}, "cells": [wide | dict.fromkeys(names, figure)]}
+    assert render(document, width=80) == snapshot("""\
+ladder, m
+
+STREAMS  DEPTH  TTFT                  TPOT                  DECODE tok/s
+4        512    1.1 s (1.0 s..1.1 s)  1.1 s (1.0 s..1.1 s)  1.05 (1..1.1)
+
+STREAMS  DEPTH  PREFILL tok/s  OUTPUT tok/s   TRIALS  VALID
+4        512    1.05 (1..1.1)  1.05 (1..1.1)  3       flagged
+
+\x1b[33mbusy_cores\x1b[0m\
+""")
+    assert "\n\n\n" not in render(document)
+    assert max(map(len, render(document, width=60).splitlines())) <= 60
+
+
+def test_what_is_not_folded_is_one_table_as_wide_as_it_is() -> None:
+    assert folded_table(["A", "B"], [["1", "2"]], keys=1, width=None) == "A  B\n1  2"
+    assert folded_table(["A", "B"], [["1", "2" * 99]], keys=1, width=20) == f"A  B\n1  {'2' * 99}"

@@ -98,8 +98,27 @@ def _label(severity: str) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Left-aligned columns two spaces apart, without trailing blanks."""
-    lines = [columns, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    lines, widths = [columns, *rows], _widths(columns, rows)
     return "\n".join(
         GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
+
+
+def folded_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, keys: int, width: int | None) -> str:
+    """A table that is wider than the terminal in parts below each other, each with the first ``keys`` columns again."""
+    if width is None:
+        return table(columns, rows)
+    widths = _widths(columns, rows)
+    parts: list[list[int]] = [list(range(keys))]
+    for place in range(keys, len(columns)):
+        taken = sum(widths[one] + len(GAP) for one in parts[-1]) + widths[place]
+        if taken > width and len(parts[-1]) > keys:
+            parts.append(list(range(keys)))
+        parts[-1].append(place)
+    return "\n\n".join(
+        table([columns[place] for place in part], [[row[place] for place in part] for row in rows]) for part in parts
+    )
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(line[place]) for line in (columns, *rows)) for place in range(len(columns))]

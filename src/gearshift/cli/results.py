@@ -51,7 +51,7 @@ def listed(session: Session, experiment: str | None, model: str | None, limit: i
 def show(session: Session, number: int, *, as_json: bool) -> None:
     """Show one result with its cells."""
     document = plain(experiment_json(_kept(session).experiment(number)))
-    session.output.emit(document, as_json=as_json, human=lambda: render(document))
+    session.output.emit(document, as_json=as_json, human=lambda: render(document, width=session.output.width))
 
 
 @command.command("diff")

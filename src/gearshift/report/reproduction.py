@@ -8,9 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gearshift.domain.units import format_bytes
-from gearshift.report.blocks import Block, Code, Table
+from gearshift.report.blocks import Block, Code, Table, Text
 from gearshift.report.documents import OURS, Experiment, Json, name_of
 
+_ELSEWHERE = (
+    "The lines below are for a Gearshift that serves these variants. Against an engine started by hand as above, give "
+    "each of them --url http://127.0.0.1:PORT and its --alias or --served-model-name as --model; only swap needs a "
+    "Gearshift."
+)
 Plan = Mapping[str, Any]
 
 
@@ -23,6 +28,8 @@ def recipe(experiments: Sequence[Experiment]) -> Iterator[Block]:
     yield from (Code(text) for text in served)
     commands = list(dict.fromkeys(text for experiment in experiments if (text := command(experiment))))
     if commands:
+        if served:
+            yield Text(_ELSEWHERE)
         yield Code("\n".join(commands))
 
 

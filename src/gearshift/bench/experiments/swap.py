@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, fields
 from itertools import permutations
@@ -236,7 +236,8 @@ def _sleep_of(variant: str, cells: Sequence[SwapCell]) -> dict[str, object] | No
 def conclude(cells: Sequence[SwapCell]) -> Outcome:
     """The dearest swap and what it spends its time on; what sleeping saves, or that nothing slept."""
     found = sleeps(cells)
-    advice = (*_slowest([cell for cell in cells if not cell.woken]), *_saved(cells), *_sleepless(found))
+    stopped = {name for cell in cells for trial in cell.trials if trial.phases for name in trial.phases.stopped}
+    advice = (*_slowest([cell for cell in cells if not cell.woken]), *_saved(cells), *_sleepless(found, stopped))
     return Outcome(advice=advice, findings={"sleep": found})
 
 
@@ -249,8 +250,8 @@ def _saved(cells: Sequence[SwapCell]) -> Iterator[str]:
             yield f"{cell.goal} woken for {cell.origin}: {words}"
 
 
-def _sleepless(found: Mapping[str, object]) -> Iterator[str]:
-    if names := [variant for variant, measured in found.items() if measured is None]:
+def _sleepless(found: Mapping[str, object], stopped: Collection[str]) -> Iterator[str]:
+    if names := [variant for variant, measured in found.items() if measured is None and variant in stopped]:
         yield f"sleep and wake not measured: {', '.join(names)} stopped instead (no sleep mode, or no room to sleep)"
 
 
@@ -260,7 +261,9 @@ def _slowest(cells: Sequence[SwapCell]) -> Iterator[str]:
         return
     slowest_s, cell = max(timed, key=lambda found: found[0])
     phases = {name: found.median for name in PHASES[:-1] if (found := cell.phase(name)) is not None}
-    words = f"the slowest swap is {cell.origin} to {cell.goal}: {slowest_s:.3g} s to the first token"
+    loaded = "nothing_stopped" in cell.flags
+    change = f"load is {cell.goal} beside {cell.origin}" if loaded else f"swap is {cell.origin} to {cell.goal}"
+    words = f"the slowest {change}: {slowest_s:.3g} s to the first token"
     if phases:
         name, seconds = max(phases.items(), key=lambda item: item[1])
         words += f", {seconds:.3g} s of it {name.removesuffix('_s')}"

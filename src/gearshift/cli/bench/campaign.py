@@ -174,7 +174,9 @@ async def _swapped(asked: Asked, step: Step, progress: Progress, ran: _Ran, numb
 
 def _finish(asked: Asked, ran: _Ran, status: int) -> None:
     documents = [plain(result.to_json()) | planned(result) for result in ran.results]
-    asked.session.output.emit(documents, as_json=asked.as_json, human=lambda: "\n\n".join(map(render, documents)))
+    width = asked.session.output.width
+    told = (render(document, width=width) for document in documents)
+    asked.session.output.emit(documents, as_json=asked.as_json, human=lambda: "\n\n".join(told))
     if ran.failure is not None:
         raise ran.failure
     if status:

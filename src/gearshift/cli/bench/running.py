@@ -67,7 +67,9 @@ def finish(asked: Asked, ending: Ending, status: int) -> None:
     """Print the answer. Raises what went wrong, or exits with the ``status`` of an interruption, if there was one."""
     if (answer := ending.answer) is not None:
         document = plain(answer.to_json()) | planned(answer)
-        asked.session.output.emit(document, as_json=asked.as_json, human=lambda: render(document))
+        asked.session.output.emit(
+            document, as_json=asked.as_json, human=lambda: render(document, width=asked.session.output.width)
+        )
     if ending.failure is not None:
         raise ending.failure
     if status:

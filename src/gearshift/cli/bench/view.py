@@ -7,27 +7,28 @@ from typing import Any
 
 import click
 
-from gearshift.cli.output import table
+from gearshift.cli.output import folded_table
 from gearshift.domain.units import format_bytes, format_duration
 
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
+_KEYS = frozenset({"SETTING", "STREAMS", "DEPTH"})
 _PHASES = ("drain_s", "sleep_s", "stop_s", "memory_s", "load_s", "wake_s", "probe_s", "overhead_s")
 _TAILS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "chunk_gap_s": "chunk gap"}
 _COLUMNS: Mapping[str, str] = {
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
-    "decode_tok_s": "DECODE",
-    "prefill_tok_s": "PREFILL",
-    "output_tok_s": "OUTPUT",
+    "decode_tok_s": "DECODE tok/s",
+    "prefill_tok_s": "PREFILL tok/s",
+    "output_tok_s": "OUTPUT tok/s",
 }
 
 
-def render(document: Json) -> str:
-    """The document of ``bench … --json`` as text."""
+def render(document: Json, *, width: int | None = None) -> str:
+    """The document of ``bench … --json`` as text; tables wider than ``width`` columns are folded."""
     cells = document["cells"]
     kind = document["experiment"]
-    lines = [_head(document), "", _swap_table(cells) if kind == "swap" else _cell_table(cells, kind)]
+    lines = [_head(document), "", _swap_table(cells, width) if kind == "swap" else _cell_table(cells, kind, width)]
     loaded = cells if kind in {"concurrency", "saturate"} else ()
     for section in (
         _tails(loaded),
@@ -50,7 +51,7 @@ def _head(document: Json) -> str:
     return ", ".join(dict.fromkeys(named))
 
 
-def _cell_table(cells: Sequence[Json], kind: str) -> str:
+def _cell_table(cells: Sequence[Json], kind: str, width: int | None) -> str:
     columns = ["SETTING", "STREAMS", "DEPTH", *_COLUMNS.values(), "ACCEPTED", "CACHED", "NEEDLES", "TRIALS", "VALID"]
     rows = [
         [
@@ -62,20 +63,31 @@ def _cell_table(cells: Sequence[Json], kind: str) -> str:
             _share(cell.get("cache_hit_share")),
             _needle(cell.get("needle")),
             _count(cell.get("trials")),
-            "yes" if cell.get("valid") else "NO",
+            _validity(cell),
         ]
         for cell in cells
     ]
-    return _without_empty(columns, rows)
+    return _without_empty(columns, rows, _KEYS, width)
 
 
-def _without_empty(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table without columns that say nothing in any row."""
+def _validity(cell: Json) -> str:
+    """As a report says it: what a flag warns of is told below the table."""
+    if not cell.get("valid"):
+        return "NO"
+    return "flagged" if cell.get("flags") else "yes"
+
+
+def _without_empty(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], named: frozenset[str], width: int | None
+) -> str:
+    """The table without columns that say nothing in any row; the first that are ``named`` name a row."""
     shown = [place for place in range(len(columns)) if any(row[place] != "-" for row in rows)]
-    return table([columns[place] for place in shown], [[row[place] for place in shown] for row in rows])
+    kept = [columns[place] for place in shown]
+    keys = sum(column in named for column in kept)
+    return folded_table(kept, [[row[place] for place in shown] for row in rows], keys=keys, width=width)
 
 
-def _swap_table(cells: Sequence[Json]) -> str:
+def _swap_table(cells: Sequence[Json], width: int | None) -> str:
     columns = ["SWAP", "FIRST TOKEN", *(name.removesuffix("_s").upper() for name in _PHASES), "FREED ASLEEP", "TRIALS"]
     rows = [
         [
@@ -87,7 +99,7 @@ def _swap_table(cells: Sequence[Json]) -> str:
         ]
         for cell in cells
     ]
-    return _without_empty(columns, rows)
+    return _without_empty(columns, rows, frozenset({"SWAP"}), width)
 
 
 def figure(value: object, name: str, *, ends: bool = True) -> str:
