@@ -170,3 +170,19 @@ def test_a_recipe_from_elsewhere_is_judged_before_it_is_fetched(
             "pin-files": "models.m.variants.q8.weights",
         }
     )
+
+
+def test_a_finding_of_several_variants_names_each_place_on_a_line_of_its_own(
+    gearshift: Gearshift, box: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = CONFIG.replace("      echo:", "      other: {extends: int8}\n      echo:")
+    (tmp_path / "gearshift.yaml").write_text(twice)
+    monkeypatch.chdir(tmp_path)
+    told = gearshift("doctor", "-c", str(tmp_path / "gearshift.yaml"), env=box).stdout
+    (block,) = (part for part in told.split("\n\n") if part.startswith("note  hub-not-fetched"))
+    lines = block.splitlines()
+    assert lines[0] == "note  hub-not-fetched  in 2 places"
+    assert [line for line in lines if line.startswith("  at: ")] == [
+        "  at: gearshift.yaml:8: models.qwen.variants.int8.weights",
+        "  at: gearshift.yaml:8: models.qwen.variants.other.weights",
+    ]

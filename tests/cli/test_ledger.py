@@ -13,6 +13,8 @@ from click.testing import Result
 from inline_snapshot import snapshot
 
 from advice.ledger_logs import FAILED, LLAMACPP, VLLM
+from gearshift.advice.ledger_missing import ORDER
+from gearshift.cli.ledger_view import FIGURES
 
 Gearshift = Callable[..., Result]
 SAMPLES = Path(os.environ.get("GEARSHIFT_SAMPLES") or Path(__file__).parents[3] / "shared" / "samples")
@@ -90,13 +92,13 @@ rank 0  9.5 GiB  5.41 GiB  14.9 GiB
 rank 1  9.5 GiB  5.33 GiB  14.8 GiB
 
 context: 262,144 tokens, engine init: 21.5 s, speculation: mtp of 3
-not in this log: compute_bytes, graph_bytes
+not in this log: compute, graphs
 """)
 
 
 def test_a_failed_start_shows_its_cause(gearshift: Gearshift, logs: dict[str, str]) -> None:
     shown, _, missing = gearshift("ledger", logs["failed"]).stdout.partition("not in this log: ")
-    assert missing.startswith("weights_bytes, kv_pool_bytes, ")
+    assert missing.startswith("weights, size of the cache, ")
     assert shown == snapshot("""\
 vllm 0.32.0: failed
   cause: torch.OutOfMemoryError: CUDA out of memory.
@@ -161,7 +163,7 @@ def test_a_log_without_buffers_says_how_to_have_them(gearshift: Gearshift) -> No
     piped = "0.00.001.096 I srv  llama_server: initializing ...\n0.01.308.057 I srv  llama_server: model loaded\n"
     assert gearshift("ledger", "-", piped=piped).stdout == snapshot("""\
 llama.cpp: ready after 1.3 s
-not in this log: version, weights_bytes, kv_pool_bytes, kv_tokens, compute_bytes
+not in this log: version, weights, size of the cache, tokens of the cache, compute
 llama-server prints its buffers with -lv 4
 """)
 
@@ -175,3 +177,7 @@ def test_warnings_that_change_what_a_start_means_are_shown_as_they_stand(gearshi
     )
     assert gearshift("ledger", "-", piped=piped).stdout.splitlines()[-1] == f"  note: {warning}"
     assert document(gearshift("ledger", "-", "--json", piped=piped))["notices"] == [warning]
+
+
+def test_every_figure_that_can_be_missing_has_words() -> None:
+    assert set(ORDER) == set(FIGURES)

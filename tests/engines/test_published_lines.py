@@ -135,7 +135,7 @@ def test_what_changes_the_meaning_of_a_start_is_noticed_at_either_level(line: st
             "kv cache allocation",
             "set kv_bytes",
         ),
-        ("AttributeError: 'list' object has no attribute 'zero_'", "zero_", None),  # the wake on the H200
+        ("AttributeError: 'list' object has no attribute 'zero_'", "zero_", "remove sleep"),  # the wake on the H200
         ("RuntimeError: Could not find nvcc and default cuda_home='/usr/local/cuda'", "nvcc", "CUDA_HOME"),
     ],
 )

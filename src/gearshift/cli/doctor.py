@@ -84,7 +84,15 @@ def _of_recipe(session: Session, file: Path) -> Consultation:
 
 def _told(finding: Finding) -> str:
     label = click.style(finding.severity, fg=_COLOURS[finding.severity], bold=finding.severity == "error")
-    return "\n".join([f"{label}  {finding.id}  {finding.place}", *_lines(finding)])
+    places = [_from_here(place) for place in finding.place.split("; ")]
+    named = places[0] if len(places) == 1 else f"in {len(places)} places"
+    listed = [f"  at: {place}" for place in places] if len(places) > 1 else []
+    return "\n".join([f"{label}  {finding.id}  {named}", *_lines(finding), *listed])
+
+
+def _from_here(place: str) -> str:
+    """A place in a file below the current folder without the folder's name."""
+    return place.removeprefix(f"{Path.cwd()}/")
 
 
 def _lines(finding: Finding) -> Iterator[str]:

@@ -13,6 +13,22 @@ from gearshift.domain.startup import DeviceBuffer, StartFigures
 from gearshift.domain.units import format_bytes, format_duration
 
 _HOST = "host memory"
+_NO_DEVICE = "some device"  # the log says what was taken and not where, as of an image projector
+FIGURES = {  # the document's keys in words
+    "version": "version",
+    "weights_bytes": "weights",
+    "kv_pool_bytes": "size of the cache",
+    "kv_tokens": "tokens of the cache",
+    "concurrency": "concurrency",
+    "block_size": "block size",
+    "state_bytes": "recurrent state",
+    "compute_bytes": "compute",
+    "graph_bytes": "graphs",
+    "engine_init_s": "engine init",
+    "start_s": "time until ready",
+    "layers_offloaded": "layers on GPUs",
+    "speculation": "number of drafted tokens",
+}
 _KINDS = ("weights", "kv", "state", "compute", "graph", "output")
 
 
@@ -77,7 +93,7 @@ def _memory(buffers: Sequence[DeviceBuffer]) -> str:
         held = [buffer for buffer in buffers if (buffer.device, buffer.host) == place]
         sums = [sum(buffer.bytes for buffer in held if buffer.kind == kind) for kind in kinds]
         cells = [format_bytes(size) if size else "-" for size in sums]
-        rows.append([place[0] or "unnamed", *cells, format_bytes(sum(sums)), _HOST if place[1] else ""])
+        rows.append([place[0] or _NO_DEVICE, *cells, format_bytes(sum(sums)), _HOST if place[1] else ""])
     return table(["", *kinds, "all", ""], rows)
 
 
@@ -98,7 +114,7 @@ def _others(read: ReadStart) -> Iterator[str]:
         share, card = figures.pool_suggestions
         yield f"to pin the pool: kv_bytes: {share} fills the share that was asked for, {card} the whole card"
     if read.missing:
-        yield f"not in this log: {', '.join(read.missing)}"
+        yield f"not in this log: {', '.join(FIGURES[name] for name in read.missing)}"
     if read.start.engine == "llama.cpp" and read.ok and not figures.buffers:
         yield "llama-server prints its buffers with -lv 4"
 

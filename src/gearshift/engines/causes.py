@@ -63,6 +63,10 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
             r"Available memory on node .* less than (?:desired|requested)",
             "set kv_bytes to a size that fits the host's free memory",
         ),
+        (
+            r"'list' object has no attribute 'zero_'",
+            "remove sleep from the variant: this version cannot wake this model",
+        ),
         (r"exceeds available Mamba cache blocks \((\d+)\)", lambda match: f"set parallel to {match[1]} or less"),
         (
             r"block_size \((\d+)\) must be <= max_num_batched_tokens",

@@ -73,7 +73,7 @@ def _template_tools(case: Case) -> Iterator[Sighting]:
     if shown.tool_failure:
         yield Sighting(f"a conversation with a tool call fails: {shown.tool_failure}", _place(case))
     elif lost:
-        yield Sighting(f"lost on the way to the model: {', '.join(lost)}", _place(case))
+        yield Sighting(f"the chat template does not show the model: {', '.join(lost)}", _place(case))
 
 
 @_check(
@@ -86,4 +86,4 @@ def _template_tools(case: Case) -> Iterator[Sighting]:
 )
 def _template_thinking(case: Case) -> Iterator[Sighting]:
     if case.rendering and not case.rendering.failure and _THINKING in case.rendering.lost:
-        yield Sighting(f"lost on the way to the model: {_THINKING}", _place(case))
+        yield Sighting(f"the chat template does not show the model: {_THINKING}", _place(case))
