@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
+from gearshift.domain.units import format_change, format_detectable
 from gearshift.report.agreement import agreement
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
 from gearshift.report.caveats import caveats
@@ -99,12 +100,12 @@ def _verdict(experiment: Experiment) -> Iterator[str]:
         return
     metric = LABELS.get(findings.get("metric", ""), findings.get("metric", ""))
     a, b = findings.get("a", "A"), findings.get("b", "B")
-    ends = "" if verdict["low"] is None else f" ({verdict['low']:+.1%} to {verdict['high']:+.1%})"
+    ends = "" if verdict["low"] is None else f" ({format_change(verdict['low'])} to {format_change(verdict['high'])})"
     words = {"better": f"{b} is better than {a}", "worse": f"{b} is worse than {a}"}
     told = words.get(verdict["result"], f"{b} and {a} cannot be told apart")
     seen = verdict.get("smallest_detectable")
-    least = "" if seen is None else f"; a difference of {seen:.1%} would have been seen"
-    yield f"{told} in {metric}: {verdict['change']:+.1%}{ends}{least}".replace("%", " %")
+    least = "" if seen is None else f"; {format_detectable(seen)}"
+    yield f"{told} in {metric}: {format_change(verdict['change'])}{ends}{least}".replace("%", " %")
 
 
 def _question(kind: str, experiments: Sequence[Experiment]) -> Section:

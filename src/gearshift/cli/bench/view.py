@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gearshift.cli.output import folded_table
-from gearshift.domain.units import format_bytes, format_duration
+from gearshift.domain.units import format_bytes, format_change, format_detectable, format_duration
 
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
@@ -182,10 +182,15 @@ def _verdict(document: Json) -> Iterator[str]:
         return
     findings = document.get("findings") or {}
     sides = f"{findings.get('b', 'B')} against {findings.get('a', 'A')}: {findings.get('metric', '')}".rstrip(": ")
-    ends = "" if verdict["low"] is None else f" ({verdict['low']:+.2%} to {verdict['high']:+.2%})"
+    low, high, change = (format_change(of, digits=2) if of is not None else "" for of in _interval(verdict))
+    ends = f" ({low} to {high})" if low else ""
     seen = verdict["smallest_detectable"]
-    least = "" if seen is None else f"; a difference of {seen:.2%} would have been seen"
-    yield f"{verdict['result'].replace('_', ' ')}: {sides} {verdict['change']:+.2%}{ends}{least}"
+    least = "" if seen is None else f"; {format_detectable(seen, digits=2)}"
+    yield f"{verdict['result'].replace('_', ' ')}: {sides} {change}{ends}{least}"
+
+
+def _interval(verdict: Json) -> tuple[float | None, float | None, float]:
+    return verdict["low"], verdict["high"], verdict["change"]
 
 
 def _acceptance(found: object) -> str:
