@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gearshift.bench.cell import CellResult, result_of
-from gearshift.bench.experiments import concurrency, ladder, speculation
+from gearshift.bench.experiments import ab, concurrency, ladder, speculation
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample, Usage
 from gearshift.bench.trial import Trial
@@ -64,3 +64,22 @@ def test_a_sweep_that_costs_names_the_levels_of_which_it_cannot_tell() -> None:
     ]
     (words,) = speculation.conclude(cells).advice
     assert words == "2 drafted at 512 tokens: costs at every level measured (0.50x at 1), but cannot tell at 2"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "apart"),
+    [
+        ((20, 21, 20, 21), (22, 23, 22, 23), False),
+        ((4, 20, 4, 30), (4.4, 4.6, 4.5, 33), True),  # the table would say 12 against 4.55
+        ((20, 20.1, 30, 30.1), (22, 22.1, 33, 33.1), False),
+    ],
+)
+def test_medians_that_say_something_else_than_the_pairs_are_explained(
+    a: Sequence[float], b: Sequence[float], *, apart: bool
+) -> None:
+    cells = [cell(CellPlan("ab", setting=side), rates) for side, rates in (("x", a), ("y", b))]
+    words = [text for text in ab.conclude(cells).advice if text.startswith("the medians of the two sides differ by ")]
+    assert bool(words) == apart
+    assert all(
+        "drifted between pairs (x from 4 to 30)" in text and "the pairs are what is judged" in text for text in words
+    )

@@ -144,12 +144,15 @@ def test_what_is_not_folded_is_one_table_as_wide_as_it_is() -> None:
 
 
 def test_a_verdict_too_noisy_to_mean_anything_says_so_and_not_in_thousands_of_percent() -> None:
-    verdict = {"result": "cannot_tell", "change": 0.0633, "low": -0.9982, "high": 641.5, "smallest_detectable": 1208.2}
+    noisy = {"change": 0.0633, "low": -0.9982, "high": 641.5, "smallest_detectable": 1208.2}
+    verdict = {"result": "cannot_tell", **noisy, "pairs": 4}
     document = {"experiment": "ab", "target": {}, "cells": [], "verdict": verdict}
     told = render(document).splitlines()[-1]
-    assert told.startswith("cannot tell: B against A +6.33% (-99.82% to 642 times); too noisy, not even")
+    assert told.startswith("cannot tell: B against A +6.33% (-99.82% to 642 times), paired: the mean ratio of 4 pairs")
+    assert "neighbouring trials; too noisy, not even" in told
     assert "1,209 times" in told
     assert "at rest" in told
     quiet = verdict | {"low": -0.007, "high": 0.0044, "change": -0.0013, "smallest_detectable": 0.008}
     told = render(document | {"verdict": quiet}).splitlines()[-1]
-    assert told == "cannot tell: B against A -0.13% (-0.70% to +0.44%); a difference of 0.80% would have been seen"
+    assert told.startswith("cannot tell: B against A -0.13% (-0.70% to +0.44%), paired: ")
+    assert told.endswith("; a difference of 0.80% would have been seen")

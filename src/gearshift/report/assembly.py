@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
-from gearshift.domain.units import format_change, format_detectable
+from gearshift.domain.units import format_change, format_detectable, format_paired
 from gearshift.report.agreement import agreement
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
 from gearshift.report.caveats import caveats
@@ -105,7 +105,8 @@ def _verdict(experiment: Experiment) -> Iterator[str]:
     told = words.get(verdict["result"], f"{b} and {a} cannot be told apart")
     seen = verdict.get("smallest_detectable")
     least = "" if seen is None else f"; {format_detectable(seen)}"
-    yield f"{told} in {metric}: {format_change(verdict['change'])}{ends}{least}".replace("%", " %")
+    change = f"{format_change(verdict['change'])}{ends}, {format_paired(verdict['pairs'])}"
+    yield f"{told} in {metric}: {change}{least}".replace("%", " %")
 
 
 def _question(kind: str, experiments: Sequence[Experiment]) -> Section:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -13,10 +14,13 @@ from gearshift.bench.retries import Retries
 from gearshift.bench.rig import Prepared
 from gearshift.bench.runner import Runner
 from gearshift.bench.trial import Trial
-from gearshift.stats import Pair, compare, median
+from gearshift.domain.units import format_change
+from gearshift.stats import Pair, Verdict, compare, median
+from gearshift.stats.estimate import Estimate
 
 Metric = Literal["decode_tok_s", "output_tok_s", "ttft_s"]
 DEFAULT_PAIRS = 8
+_NEAR, _FAR = math.log(1.01), math.log(1.1)  # medians nearer to the pairs raise no question; farther ones always do
 
 
 def plan(a: CellPlan, b: CellPlan, *, pairs: int = DEFAULT_PAIRS) -> ExperimentPlan:
@@ -111,7 +115,32 @@ def conclude(cells: Sequence[CellResult], *, metric: Metric = "decode_tok_s") ->
     if not pairs:
         return Outcome(advice=(f"no verdict: {metric} could not be measured",))
     verdict = compare(pairs, higher_is_better=metric != "ttft_s")
-    return Outcome(verdict, tuple(_caveats(a, b)), {"metric": metric, "a": a.plan.setting, "b": b.plan.setting})
+    advice = (*_medians_apart(a, b, metric, verdict, pairs), *_caveats(a, b))
+    return Outcome(verdict, advice, {"metric": metric, "a": a.plan.setting, "b": b.plan.setting})
+
+
+def _medians_apart(
+    a: CellResult, b: CellResult, metric: Metric, verdict: Verdict, pairs: Sequence[Pair]
+) -> Iterator[str]:
+    """Why the table's two medians say something else than the pairs, where they do."""
+    one, other = (_of_cell(cell, metric) for cell in (a, b))
+    if one is None or other is None or not one.median:
+        return
+    of_medians, low, high = other.median / one.median - 1, verdict.low, verdict.high
+    outside = low is not None and high is not None and not low <= of_medians <= high
+    apart = abs(math.log((1 + of_medians) / (1 + verdict.change)))
+    if apart > (_NEAR if outside else _FAR):
+        figures = [pair.a for pair in pairs]
+        yield (
+            f"the medians of the two sides differ by {format_change(of_medians, digits=2)}, the pairs by "
+            f"{format_change(verdict.change, digits=2)}: the box drifted from pair to pair ({a.plan.setting} from "
+            f"{min(figures):.3g} to {max(figures):.3g}); the two trials of a pair share most of that, medians do not"
+        )
+
+
+def _of_cell(cell: CellResult, metric: Metric) -> Estimate | None:
+    """The figure as the table has it."""
+    return {"decode_tok_s": cell.decode_tok_s, "output_tok_s": cell.output_tok_s, "ttft_s": cell.ttft_s}[metric]
 
 
 def _caveats(a: CellResult, b: CellResult) -> list[str]:

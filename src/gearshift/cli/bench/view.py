@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gearshift.cli.output import folded_table
-from gearshift.domain.units import format_bytes, format_change, format_detectable, format_duration
+from gearshift.domain.units import format_bytes, format_change, format_detectable, format_duration, format_paired
 
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
@@ -186,7 +186,8 @@ def _verdict(document: Json) -> Iterator[str]:
     ends = f" ({low} to {high})" if low else ""
     seen = verdict["smallest_detectable"]
     least = "" if seen is None else f"; {format_detectable(seen, digits=2)}"
-    yield f"{verdict['result'].replace('_', ' ')}: {sides} {change}{ends}{least}"
+    paired = format_paired(verdict["pairs"])
+    yield f"{verdict['result'].replace('_', ' ')}: {sides} {change}{ends}, {paired}{least}"
 
 
 def _interval(verdict: Json) -> tuple[float | None, float | None, float]:
