@@ -70,7 +70,7 @@ def test_a_sweep_that_costs_names_the_levels_of_which_it_cannot_tell() -> None:
     ("a", "b", "apart"),
     [
         ((20, 21, 20, 21), (22, 23, 22, 23), False),
-        ((4, 20, 4, 30), (4.4, 4.6, 4.5, 33), True),  # the table would say 12 against 4.55
+        ((4, 4.1, 27, 28, 29), (4.4, 4.5, 4.6, 30, 31), True),  # the table says 27 against 4.6
         ((20, 20.1, 30, 30.1), (22, 22.1, 33, 33.1), False),
     ],
 )
@@ -80,6 +80,4 @@ def test_medians_that_say_something_else_than_the_pairs_are_explained(
     cells = [cell(CellPlan("ab", setting=side), rates) for side, rates in (("x", a), ("y", b))]
     words = [text for text in ab.conclude(cells).advice if text.startswith("the medians of the two sides differ by ")]
     assert bool(words) == apart
-    assert all(
-        "drifted between pairs (x from 4 to 30)" in text and "the pairs are what is judged" in text for text in words
-    )
+    assert all("drifted from pair to pair (x from 4 to 29)" in text for text in words)
