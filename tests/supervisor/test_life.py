@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 
 from fakes.living import alive
-from fakes.serving import until
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
 from gearshift.domain.launch import HttpCall, LaunchSpec, SleepRule
 from gearshift.domain.paths import Paths
@@ -54,7 +53,7 @@ async def test_a_killed_engine_is_told_and_takes_its_tree_along(launcher: LocalL
 async def test_the_known_processes_are_those_of_the_tree(launcher: LocalLauncher, spec_of: SpecOf) -> None:
     child = await launcher.launch(spec_of(fork_grandchild=True))
     await child.ready()
-    await until(lambda: len(child.known_pids) == 2)
+    assert len(child.known_pids) == 2, "a ready engine's row names what it forked while it loaded"
     assert child.known_pids == child.pids
     await child.stop()
     assert child.known_pids == ()

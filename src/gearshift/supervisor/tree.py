@@ -39,6 +39,7 @@ class Tree:
         self._port = spec.endpoint.port
         self._detaches = not spec.owns_process
         self._members: dict[Process, Member] = {}
+        self._known: tuple[int, ...] = (leash.pid,)
         self._seen = {leash.pid}
 
     @classmethod
@@ -70,15 +71,13 @@ class Tree:
             found = processes.below([self._leash.keeper_pid], processes.snapshot())
         except OSError:
             return self.known_pids
-        return self._engine_first(process.pid for process in found)
+        self._known = self._engine_first(process.pid for process in found)
+        return self._known
 
     @property
     def known_pids(self) -> tuple[int, ...]:
-        """The same as of the last refresh; the engine alone before the first."""
-        if self._leash.empty.done():
-            return ()
-        known = [process.pid for process in self._members] or [self._leash.pid]
-        return self._engine_first(pid for pid in known if pid != self._leash.keeper_pid)
+        """The same as of the last look, whoever took it; the engine alone before the first."""
+        return () if self._leash.empty.done() else self._known
 
     def _engine_first(self, pids: Iterable[int]) -> tuple[int, ...]:
         return tuple(sorted(pids, key=lambda pid: pid != self._leash.pid))
@@ -92,6 +91,7 @@ class Tree:
         except OSError:
             return
         found = processes.below([self._leash.keeper_pid], everything)
+        self._known = self._engine_first(process.pid for process in found)
         if keeper := everything.get(self._leash.keeper_pid):
             found.append(keeper)
         self._members = {process: self._members.get(process) or _member(process) for process in found}
