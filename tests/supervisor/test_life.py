@@ -53,8 +53,9 @@ async def test_a_killed_engine_is_told_and_takes_its_tree_along(launcher: LocalL
 async def test_the_known_processes_are_those_of_the_tree(launcher: LocalLauncher, spec_of: SpecOf) -> None:
     child = await launcher.launch(spec_of(fork_grandchild=True))
     await child.ready()
-    assert len(child.known_pids) == 2, "a ready engine's row names what it forked while it loaded"
-    assert child.known_pids == child.pids
+    known = child.known_pids
+    assert len(known) == 2, "a ready engine's row names what it forked while it loaded"
+    assert known == child.pids
     await child.stop()
     assert child.known_pids == ()
 
