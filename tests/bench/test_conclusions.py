@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from gearshift.bench.sample import Sample, Usage
 from gearshift.bench.trial import Trial
 from gearshift.bench.watch import WatchReport
 
+RESERVED = "; with reservation, since cells are flagged"
 QUIET = WatchReport(1.0, 0.0, 0.1, None, 2)
 
 
@@ -31,7 +33,10 @@ def cell(plan: CellPlan, tok_s: Sequence[float]) -> CellResult:
     [
         ((10, 22, 34), "decode 20 tok/s at 100 tokens, 22 at 400: no difference that the intervals can tell"),
         ((9, 10, 11), "decode 20 tok/s at 100 tokens, 10 at 400 (-50.0%)"),
-        ((10,), "decode 20 tok/s at 100 tokens, 10 at 400 (-50.0%)"),  # a single run has no interval, and its own flag
+        (
+            (10,),
+            "decode 20 tok/s at 100 tokens, 10 at 400 (-50.0%); with reservation, since cells are flagged single_run",
+        ),
     ],
 )
 def test_a_ladder_claims_a_cost_only_where_the_intervals_are_apart(deep: Sequence[float], said: str) -> None:
@@ -63,7 +68,10 @@ def test_a_sweep_that_costs_names_the_levels_of_which_it_cannot_tell() -> None:
         for (setting, level), tok_s in rates.items()
     ]
     (words,) = speculation.conclude(cells).advice
-    assert words == "2 drafted at 512 tokens: costs at every level measured (0.50x at 1), but cannot tell at 2"
+    assert (
+        words
+        == "2 drafted at 512 tokens: costs at every level measured (0.50x at 1 stream), but cannot tell at 2 streams"
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,3 +89,21 @@ def test_medians_that_say_something_else_than_the_pairs_are_explained(
     words = [text for text in ab.conclude(cells).advice if text.startswith("the medians of the two sides differ by ")]
     assert bool(words) == apart
     assert all("drifted from pair to pair (x from 4 to 29)" in text for text in words)
+
+
+def busy(found: CellResult) -> CellResult:
+    """The cell, judged with another program beside it."""
+    trials = [replace(trial, watch=replace(QUIET, foreign_cpu=1.5)) for trial in found.trials]
+    return result_of(found.plan, trials)
+
+
+def test_what_is_drawn_from_flagged_cells_is_said_with_reservation() -> None:
+    depths = [cell(CellPlan("ladder", depth=depth), rates) for depth, rates in ((100, (19, 20)), (400, (9, 10)))]
+    (words,) = ladder.conclude([depths[0], busy(depths[1])]).advice
+    assert words.endswith(f"{RESERVED} busy_cores")
+    levels = [cell(CellPlan("concurrency", concurrency=level), (20, 20.1)) for level in (1, 2)]
+    (words,) = concurrency.conclude([busy(levels[0]), levels[1]]).advice
+    assert words.endswith(f"{RESERVED} busy_cores")
+    sides = [cell(CellPlan("speculation", setting=name), rates) for name, rates in (("off", (19, 20)), ("2", (33, 34)))]
+    (words,) = speculation.conclude([busy(sides[0]), sides[1]]).advice
+    assert f"x at 1 stream){RESERVED} busy_cores" in words

@@ -9,6 +9,7 @@ from itertools import pairwise
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.reservation import reserved
 from gearshift.stats.estimate import Estimate, overlap
 
 _GAIN = 0.05  # total throughput that a doubling of streams must add to count as paying
@@ -25,10 +26,9 @@ def plan(base: CellPlan, levels: Sequence[int], *, requests: int | None = None) 
 
 def conclude(cells: Sequence[CellResult]) -> Outcome:
     """Where the total stops growing, from valid cells only."""
-    rates = [
-        (cell.plan.concurrency, total) for cell in cells if cell.valid and (total := cell.output_tok_s) is not None
-    ]
-    advice = [_knee(rates)] if len(rates) > 1 else []
+    known = [(cell, total) for cell in cells if cell.valid and (total := cell.output_tok_s) is not None]
+    rates = [(cell.plan.concurrency, total) for cell, total in known]
+    advice = [reserved(_knee(rates), (cell for cell, _ in known))] if len(rates) > 1 else []
     return Outcome(advice=tuple(text for text in advice if text))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.reservation import reserved
 from gearshift.stats.estimate import overlap
 
 _TEMPLATE_ROOM = 96  # tokens left for a chat template
@@ -39,14 +40,14 @@ def conclude(cells: Sequence[CellResult]) -> Outcome:
 
 
 def _cost(cells: Sequence[CellResult]) -> str:
-    known = [(cell.plan.depth, rate) for cell in cells if (rate := cell.decode_tok_s) is not None]
+    known = [(cell, rate) for cell in cells if (rate := cell.decode_tok_s) is not None]
     if len(known) < 2:  # noqa: PLR2004 - a cost needs two depths
         return ""
     (shallow, fast), (deep, slow) = known[0], known[-1]
-    words = f"decode {fast.median:.4g} tok/s at {shallow} tokens, {slow.median:.4g} at {deep}"
+    words = f"decode {fast.median:.4g} tok/s at {shallow.plan.depth} tokens, {slow.median:.4g} at {deep.plan.depth}"
     if overlap(fast, slow):
         return f"{words}: no difference that the intervals can tell"
-    return f"{words} ({slow.median / fast.median - 1:+.1%})"
+    return reserved(f"{words} ({slow.median / fast.median - 1:+.1%})", (shallow, deep))
 
 
 def _recall(cell: CellResult) -> str:

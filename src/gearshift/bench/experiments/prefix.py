@@ -8,6 +8,7 @@ from dataclasses import replace
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.reservation import reserved
 
 
 def plan(base: CellPlan, *, prefix: int, suffix: int, requests: int) -> ExperimentPlan:
@@ -32,4 +33,4 @@ def conclude(cells: Sequence[CellResult]) -> Outcome:
     text = (
         f"first token after {cached.ttft_s.median:.3g} s cached, {cold.ttft_s.median:.3g} s cold: {ratio:.3g}x sooner"
     )
-    return Outcome(advice=(text,), findings={"ttft_ratio": ratio})
+    return Outcome(advice=(reserved(text, (cold, cached)),), findings={"ttft_ratio": ratio})

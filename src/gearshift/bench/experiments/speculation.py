@@ -9,6 +9,7 @@ from itertools import product
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.reservation import reserved
 from gearshift.stats.crossing import crossing
 
 OFF = "off"
@@ -56,8 +57,18 @@ def plan(settings: Sequence[CellPlan], levels: Sequence[int], depths: Sequence[i
 def conclude(cells: Sequence[CellResult]) -> Outcome:
     """Break-even per setting and depth, in words and as findings."""
     found = break_evens(cells)
-    advice = (*map(_words, found), *_untold(cells, found))
+    words = (reserved(_words(item), _behind(item, cells)) for item in found)
+    advice = (*words, *_untold(cells, found))
     return Outcome(advice=advice, findings={"break_even": [_json(item) for item in found]})
+
+
+def _behind(found: BreakEven, cells: Sequence[CellResult]) -> Iterator[CellResult]:
+    """The cells that a break-even was drawn from."""
+    levels = {gain.concurrency for gain in found.gains}
+    for cell in cells:
+        asked = cell.plan
+        if asked.setting in {OFF, found.setting} and asked.depth == found.depth and asked.concurrency in levels:
+            yield cell
 
 
 def _untold(cells: Sequence[CellResult], found: Sequence[BreakEven]) -> Iterator[str]:
@@ -114,7 +125,7 @@ def _where(setting: str, depth: int) -> str:
 
 def _words(found: BreakEven) -> str:
     where = _where(found.setting, found.depth)
-    ratios = ", ".join(f"{gain.ratio:.2f}x at {gain.concurrency}" for gain in found.gains)
+    ratios = ", ".join(f"{gain.ratio:.2f}x at {_streams(gain)}" for gain in found.gains)
     if found.pays_to is None and found.costs_from is None and all(gain.low is not None for gain in found.gains):
         return f"{where}: cannot tell, every interval holds the break-even ({ratios})"
     if found.concurrency is not None:
@@ -122,18 +133,20 @@ def _words(found: BreakEven) -> str:
         return f"{where}: pays up to about {level} stream{'s' if level != 1 else ''}"
     first, last = found.gains[0], found.gains[-1]
     if all(gain.ratio >= 1 for gain in found.gains):
-        return f"{where}: pays at every level measured ({last.ratio:.2f}x at {last.concurrency}){_open(found.gains)}"
+        return f"{where}: pays at every level measured ({last.ratio:.2f}x at {_streams(last)}){_open(found.gains)}"
     if all(gain.ratio < 1 for gain in found.gains):
-        return f"{where}: costs at every level measured ({first.ratio:.2f}x at {first.concurrency}){_open(found.gains)}"
+        return f"{where}: costs at every level measured ({first.ratio:.2f}x at {_streams(first)}){_open(found.gains)}"
     return f"{where}: pays at some levels only ({ratios})"
+
+
+def _streams(gain: Gain) -> str:
+    return f"{gain.concurrency} stream{'s' if gain.concurrency != 1 else ''}"
 
 
 def _open(gains: Sequence[Gain]) -> str:
     """The levels of which the data cannot tell, where it can of others."""
-    held = [
-        str(gain.concurrency) for gain in gains if gain.low is not None and gain.high and gain.low <= 1 <= gain.high
-    ]
-    return f", but cannot tell at {', '.join(held)}" if held else ""
+    held = [gain for gain in gains if gain.low is not None and gain.high and gain.low <= 1 <= gain.high]
+    return f", but cannot tell at {', '.join(map(_streams, held))}" if held else ""
 
 
 def _json(found: BreakEven) -> dict[str, object]:
