@@ -44,6 +44,15 @@ def test_of_rising_rates_the_highest_are_given_up_first() -> None:
     assert [cell.rate for cell in fit(rates, PACE, 26).dropped] == [2.0]
 
 
+def test_what_the_whole_plan_and_every_cell_would_need_is_told() -> None:
+    fitted = fit(PLAN, PACE, 150)
+    assert fitted.dropped
+    assert fit(PLAN, PACE, fitted.whole_s).plan == PLAN
+    every = fit(PLAN, PACE, fitted.every_s)
+    assert not every.dropped
+    assert [cell.trials for cell in every.plan.cells] == [2, 2, 2]
+
+
 def test_half_of_a_comparison_is_never_given_up() -> None:
     pair = ExperimentPlan("ab", tuple(CellPlan("ab", setting=side, trials=8) for side in "ab"), whole=True)
     fitted = fit(pair, PACE, 0.1)

@@ -164,6 +164,8 @@ def test_a_budget_drops_cells_and_says_which(gearshift: Gearshift, truth: str) -
     )
     assert [cell["depth"] for cell in document(done)["cells"]] == [64]
     assert "left out, too long for the budget: 4000 tokens deep" in done.stderr
+    assert "the whole plan needs a budget of about " in done.stderr
+    assert "; every cell with fewer repeats needs about " in done.stderr
 
 
 def test_data_goes_to_stdout_and_progress_with_the_time_left_to_stderr(gearshift: Gearshift, truth: str) -> None:

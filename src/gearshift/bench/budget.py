@@ -32,11 +32,16 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A plan that fits, and what was left out of it."""
+    """A plan that fits, and what was left out of it.
+
+    ``whole_s`` is what the plan needs as it was asked for, ``every_s`` all of its cells with the fewest repeats.
+    """
 
     plan: ExperimentPlan
     cost_s: float
     dropped: tuple[CellPlan, ...]
+    whole_s: float
+    every_s: float
 
 
 def fit(plan: ExperimentPlan, pace: Pace, budget_s: float) -> Fitted:
@@ -46,6 +51,7 @@ def fit(plan: ExperimentPlan, pace: Pace, budget_s: float) -> Fitted:
     because each means something only after the one below it.
     """
     cells = list(plan.cells)
+    every_s = _total([replace(cell, trials=min(cell.trials, _LEAST_TRIALS)) for cell in cells], pace)
     while _total(cells, pace) > budget_s and any(cell.trials > _LEAST_TRIALS for cell in cells):
         dearest = max((cell for cell in cells if cell.trials > _LEAST_TRIALS), key=pace.cost_s)
         cells[cells.index(dearest)] = replace(dearest, trials=dearest.trials - 1)
@@ -53,7 +59,9 @@ def fit(plan: ExperimentPlan, pace: Pace, budget_s: float) -> Fitted:
     while _total(cells, pace) > budget_s and len(cells) > 1 and not plan.whole:
         dropped.append(max(cells, key=lambda cell: (cell.rate or 0.0, pace.cost_s(cell))))
         cells.remove(dropped[-1])
-    return Fitted(replace(plan, cells=tuple(cells)), _total(cells, pace), tuple(dropped))
+    return Fitted(
+        replace(plan, cells=tuple(cells)), _total(cells, pace), tuple(dropped), _total(plan.cells, pace), every_s
+    )
 
 
 def _total(cells: Sequence[CellPlan], pace: Pace) -> float:

@@ -131,6 +131,10 @@ async def _planned(asked: Asked, places: _Places, document: Mapping[str, Any]) -
     asked.session.output.say(f"planned: about {format_duration(sum(found.cost_s for found in fitted))}")
     for cell in (cell for found in fitted for cell in found.dropped):
         asked.session.output.say(f"left out, too long for the budget: {described(cell)}")
+    whole_s = sum(found.whole_s for found in fitted)
+    if sum(found.cost_s for found in fitted) < whole_s:
+        swaps = " without its swaps" if any(step.plan.name == SWAP for step in campaign.steps) else ""
+        asked.session.output.say(f"the whole campaign{swaps} needs about {format_duration(whole_s)}")
     return campaign
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import click
 
-from gearshift.bench.budget import fit
+from gearshift.bench.budget import Fitted, fit
 from gearshift.bench.outcome import ExperimentResult
 from gearshift.bench.plan import CellPlan, ExperimentPlan
 from gearshift.bench.runner import Conclude, Runner, RunProgress
@@ -121,7 +121,16 @@ async def within_budget(asked: Asked, place: Place, plan: ExperimentPlan) -> Exp
     say(f"planned: {len(fitted.plan.cells)} cells, about {format_duration(fitted.cost_s)}")
     for cell in fitted.dropped:
         say(f"left out, too long for the budget: {described(cell)}")
+    if fitted.cost_s < fitted.whole_s:
+        say(_enough(fitted))
     return fitted.plan
+
+
+def _enough(fitted: Fitted) -> str:
+    """The budgets that would do."""
+    fewer = fitted.dropped and fitted.every_s < fitted.whole_s
+    every = f"; every cell with fewer repeats needs about {format_duration(fitted.every_s)}" if fewer else ""
+    return f"the whole plan needs a budget of about {format_duration(fitted.whole_s)}{every}"
 
 
 def show(run: RunProgress, progress: Progress) -> None:
