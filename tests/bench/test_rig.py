@@ -65,6 +65,14 @@ async def test_prompts_have_the_exact_length_by_the_servers_tokenizer() -> None:
     assert prompts == {200}
 
 
+async def test_a_prompt_shorter_than_can_be_made_is_flagged_and_stays_so_in_the_store() -> None:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        result = await rig.cell(replace(CELL, depth=8))
+        record = to_record(result, rig.target)
+    again = from_record(record, record.trials, PATIENT)
+    assert "prompt_length_off" in names(result) & names(again)
+
+
 async def test_random_token_ids_go_as_ids() -> None:
     plan = replace(CELL, kind="ids", dialect="completions", depth=77)
     result = await measure(FAST, plan)

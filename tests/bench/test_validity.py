@@ -156,6 +156,16 @@ def test_prompts_and_answers_of_another_length_are_flagged() -> None:
     assert names(flags) == ["prompt_length_off", "answers_short"]
 
 
+@pytest.mark.parametrize(
+    ("fitted", "off"), [(100.0, False), (103.0, False), (22.0, True), (140.0, True), (None, False)]
+)
+def test_a_prompt_that_could_not_be_made_is_not_excused_by_the_templates_room(
+    fitted: float | None, *, off: bool
+) -> None:
+    flags = judge(replace(PLAN, depth=100), [replace(trial(), fitted=fitted)] * 2)
+    assert names(flags) == (["prompt_length_off"] if off else [])
+
+
 def test_a_server_that_says_nothing_of_its_cache_is_not_trusted_to_be_cold() -> None:
     silent = replace(sample(), usage=Usage(104, 11, None))
     assert names(judge(PLAN, [trial(silent), trial(silent)])) == ["cache_unknown"]

@@ -74,6 +74,7 @@ def _trial_record(trial: Trial) -> TrialRecord:
             "kv_use": trial.kv_use,
             "gpus": [asdict(gpu) for gpu in trial.gpus],
             "attempts": trial.attempts,
+            "fitted": trial.fitted,
         },
         samples=tuple(_sample_record(sample) for sample in trial.samples),
     )
@@ -82,6 +83,7 @@ def _trial_record(trial: Trial) -> TrialRecord:
 def _trial(record: TrialRecord) -> Trial:
     watch = dict(record.watch)
     kv_use, gpus, attempts = watch.pop("kv_use", None), watch.pop("gpus", ()), watch.pop("attempts", 1)
+    fitted = watch.pop("fitted", None)
     return Trial(
         samples=tuple(_sample(sample) for sample in record.samples),
         watch=WatchReport(**watch),
@@ -92,6 +94,7 @@ def _trial(record: TrialRecord) -> Trial:
         silent_speculation=bool(record.counters and record.counters["silent"]),
         gpus=tuple(GpuReport.from_json(gpu) for gpu in gpus),
         attempts=attempts,
+        fitted=fitted,
     )
 
 

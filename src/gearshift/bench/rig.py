@@ -171,7 +171,8 @@ class Rig:
             needle = hidden[index % len(hidden)] if hidden else None
             prompt = await _prompt(source, plan, needle, window=(max(number, 0) * count + index) % 8)
             label = needle.code if needle else ""
-            calls.append(ask.call(prompt.ids or prompt.text, prompt_tokens=prompt.tokens, label=label))
+            fitted = prompt.tokens if prompt.exact else None
+            calls.append(ask.call(prompt.ids or prompt.text, prompt_tokens=fitted, label=label))
         return calls
 
     def _source(self, plan: CellPlan) -> Source:

@@ -34,7 +34,7 @@ class Call:
 
     path: str  # "/v1/chat/completions"
     body: bytes
-    prompt_tokens: int | None = None  # what the workload meant it to have, template not counted
+    prompt_tokens: int | None = None  # by the server's tokenizer, template not counted; None = it was not asked
     label: str = ""
 
 

@@ -16,6 +16,7 @@ from gearshift.bench.sample import Call, Sample
 from gearshift.bench.target import Target
 from gearshift.bench.watch import WatchReport, watching
 from gearshift.domain.telemetry import Telemetry
+from gearshift.stats import median
 
 _SETTLE_S = 2.0  # counters follow the stream's end: llama-server's when the slot is released, vLLM's by a step
 _IDLE_S = 0.5  # a server that is still busy after this has other traffic, which the counters will show
@@ -45,6 +46,7 @@ class Trial:
     silent_speculation: bool = False  # a drafter is configured, tokens were generated, nothing was drafted
     gpus: tuple[GpuReport, ...] = ()
     attempts: int = 1  # more where this client was late in an earlier one, which was thrown away
+    fitted: float | None = None  # the median prompt by the server's tokenizer, template not counted; None = not asked
 
     @property
     def good(self) -> tuple[Sample, ...]:
@@ -92,7 +94,9 @@ async def run_trial(
     if before is not None:
         counted = await _settled(client, target, before, samples)
     silent = bool(target.speculative and counted is not None and counted.silent_speculation)
-    return Trial(samples, watch.report, counted, peak.kv_use, begun, boot, silent, gpus.reports)
+    lengths = [call.prompt_tokens for call in calls if call.prompt_tokens is not None]
+    fitted = median(lengths) if lengths else None
+    return Trial(samples, watch.report, counted, peak.kv_use, begun, boot, silent, gpus.reports, fitted=fitted)
 
 
 async def _reading(client: Client, target: Target) -> Reading | None:

@@ -16,6 +16,7 @@ _COLD_SHARE = 0.02  # prompt tokens from cache that a cold cell may have beyond 
 _WARM_SHARE = 0.5
 _TEMPLATE_TOKENS = 64  # a chat template's fixed head may be cached in any cell: at most so many tokens a request
 _LENGTH_SHARE = 0.02
+_FIT_TOKENS = 2  # what fitting may miss: words at a cut join into other tokens
 _SIGNIFICANT, _DRIFT = 0.05, 0.02
 
 INVALIDATING = frozenset({
@@ -200,14 +201,23 @@ def _repeats(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
 
 def _lengths(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
     good = [sample for trial in trials for sample in trial.good]
-    had = prompt_tokens(trials) if plan.kind != "file" else None
-    if had is not None and not plan.depth - 1 <= had <= plan.depth * (1 + _LENGTH_SHARE) + _TEMPLATE_TOKENS:
+    if plan.kind != "file" and (had := _other_length(plan.depth, trials)) is not None:
         yield Flag("prompt_length_off", f"prompts had {had:g} tokens, {plan.depth} were meant")
     written = [sample.tokens for sample in good if sample.tokens is not None]
     if len(written) < len(good):
         yield Flag("tokens_unknown", "the server does not count its tokens: no TPOT")
     elif plan.exact and written and median(written) < plan.output:
         yield Flag("answers_short", f"answers had {median(written):g} tokens, {plan.output} were meant")
+
+
+def _other_length(meant: int, trials: Sequence[Trial]) -> float | None:
+    """The length of prompts that are not as long as ``meant``: without their template where that is known."""
+    room = meant * _LENGTH_SHARE
+    fitted = [trial.fitted for trial in trials if trial.fitted is not None]
+    if fitted and abs(median(fitted) - meant) > room + _FIT_TOKENS:
+        return median(fitted)
+    had = prompt_tokens(trials)
+    return None if had is None or meant - 1 <= had <= meant + room + _TEMPLATE_TOKENS else had
 
 
 def _tpots(trial: Trial) -> list[float]:
