@@ -153,6 +153,14 @@ def test_files_beside_the_lock_move_into_a_folder_of_their_own() -> None:
     assert exported(beside).settings == {"weights": "models/m/m.gguf", "context": 8, "engine": {"kind": "llama.cpp"}}
 
 
+@pytest.mark.parametrize("folder", ["models", "/srv/models"])
+def test_a_model_in_a_folder_called_models_is_not_moved_a_level_down(folder: str) -> None:
+    files = PinnedFiles((PinnedFile("m.gguf", 3, "ab"),), folder=folder)
+    found = exported(Recipe({"weights": f"{folder}/m.gguf"}, PinnedEngine("llama.cpp"), {"weights": files}))
+    assert found.settings["weights"] == "models/m.gguf"
+    assert found.files["weights"].folder == "models"
+
+
 def test_weights_by_hub_id_are_handed_on_with_their_commit() -> None:
     files = PinnedFiles((), repository="org/m", revision=COMMIT)
     by_id = Recipe({"weights": "org/m", "gpus": ["GPU-1"]}, PinnedEngine("vllm", "0.32.0"), {"weights": files})

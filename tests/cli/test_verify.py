@@ -133,6 +133,19 @@ def test_a_file_that_is_no_lock_or_means_harm_is_refused(
     assert (result.exit_code, said in result.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("verb", ["verify", "pull"])
+def test_a_recipe_file_in_a_variants_place_is_told_how_it_is_named(
+    gearshift: Gearshift, tmp_path: Path, verb: str
+) -> None:
+    (file := tmp_path / "forum.json").write_text('{"recipes": {}}')
+    result = gearshift(verb, str(file))
+    assert (result.exit_code, f"is a file and no variant: write --recipe {file}" in unwrapped(result)) == (2, True)
+
+
+def unwrapped(result: Result) -> str:
+    return " ".join(line.strip(" │") for line in result.stderr.splitlines())
+
+
 def test_a_lock_that_is_not_there_is_said_to_be_missing(gearshift: Gearshift, tmp_path: Path) -> None:
     result = verify(gearshift, tmp_path)
     assert (result.exit_code, "hint: write one: gearshift lock" in result.stderr) == (1, True)

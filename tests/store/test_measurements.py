@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,4 +148,14 @@ def test_a_run_that_was_killed_counts_as_interrupted(measurements: Measurements)
     assert done.returncode == -signal.SIGKILL, done.stderr
     ours = measurements.begin_experiment(EXPERIMENT)
     assert measurements.experiment(int(done.stdout)).state == "interrupted"
+    assert measurements.experiment(ours).state == "running"
+
+
+def test_a_run_of_a_gearshift_from_before_a_migration_cannot_end_and_counts_as_interrupted(
+    measurements: Measurements,
+) -> None:
+    old, ours = measurements.begin_experiment(EXPERIMENT), measurements.begin_experiment(EXPERIMENT)
+    with closing(sqlite3.connect(measurements.path)) as connection, connection:
+        connection.execute("UPDATE experiment SET process = NULL WHERE id = ?", (old,))
+    assert measurements.experiment(old).state == "interrupted"
     assert measurements.experiment(ours).state == "running"

@@ -38,9 +38,12 @@ def pinned_revision(recipe: Recipe) -> str | None:
 
 
 def _moved_folder(files: PinnedFiles) -> str:
-    """A folder of its own for each model, called like its repository, else like the folder it was in."""
+    """A folder of its own for each model, called like its repository, else like the folder it was in.
+
+    One that was in a folder of many models, called like ours, stays right below it.
+    """
     name = (files.repository or PurePosixPath(files.folder or "").name or "model").rpartition("/")[2]
-    return f"{_MODELS}/{name}"
+    return _MODELS if name == _MODELS else f"{_MODELS}/{name}"
 
 
 def _new_folder(files: PinnedFiles, moves: Mapping[str, str]) -> str | None:

@@ -36,8 +36,11 @@ class Chosen:
 def chosen(session: Session, recipe: Path | None, variants: Sequence[str]) -> Chosen:
     """The recipes meant: those named, by id or model, else all of the lock. Raises GearshiftError, UsageError."""
     file = recipe or beside_config(session)
-    recipes = read_lock(file).recipes
+    named = [name for name in variants if Path(name).is_file()]
+    recipes = read_lock(file).recipes if file.is_file() or not named else {}
     unknown = [name for name in variants if not any(_means(name, known) for known in recipes)]
+    if named and named[0] in unknown:
+        raise click.UsageError(f"{named[0]} is a file and no variant: write --recipe {named[0]}")
     if unknown:
         raise click.UsageError(f"{file} has no recipe for {unknown[0]} (it has {', '.join(recipes) or 'none'})")
     meant = {known: own for known, own in recipes.items() if not variants or any(_means(n, known) for n in variants)}

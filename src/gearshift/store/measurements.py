@@ -248,9 +248,13 @@ def _experiment(row: sqlite3.Row) -> StoredExperiment:
 
 
 def _state(row: sqlite3.Row) -> State:
-    """As it was stored; a run whose process is gone was interrupted, though nobody was left to write it down."""
+    """As it was stored; a run whose process is gone was interrupted, though nobody was left to write it down.
+
+    One without a process is of a Gearshift that knows only an older schema: it cannot write its end here any more.
+    """
     state: State = row["state"]
-    return "interrupted" if state == "running" and row["process"] and not lives(row["process"]) else state
+    running = state == "running" and row["process"] and lives(row["process"])
+    return "interrupted" if state == "running" and not running else state
 
 
 def _cell(row: sqlite3.Row) -> StoredCell:
