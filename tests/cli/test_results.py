@@ -156,3 +156,12 @@ def test_a_verdict_too_noisy_to_mean_anything_says_so_and_not_in_thousands_of_pe
     told = render(document | {"verdict": quiet}).splitlines()[-1]
     assert told.startswith("cannot tell: B against A -0.13% (-0.70% to +0.44%), paired: ")
     assert told.endswith("; a difference of 0.80% would have been seen")
+
+
+def test_the_head_names_every_variant_that_was_measured_and_a_build_without_git_by_its_number() -> None:
+    engine = {"model": "smol", "engine": "llama.cpp", "engine_version": "b11434-unknown"}
+    plain, ngram = ({**engine, "provenance": {"variant": name}} for name in ("smol:plain", "smol:ngram"))
+    document = {"experiment": "speculation", "target": plain, "cells": []}
+    told = render(document | {"findings": {"targets": {"off": plain, "ngram": ngram}}}).splitlines()[0]
+    assert told == "speculation, smol, llama.cpp b11434, smol:plain, smol:ngram"
+    assert render(document).splitlines()[0] == "speculation, smol, llama.cpp b11434, smol:plain"

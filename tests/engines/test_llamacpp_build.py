@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gearshift.engines.llamacpp_build import build_number
+from gearshift.engines.llamacpp_build import build_name, build_number
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ from gearshift.engines.llamacpp_build import build_number
 )
 def test_a_build_number_is_read_wherever_it_is_printed_and_0_is_none(text: str, number: str | None) -> None:
     assert build_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [("11434", "b11434"), ("b11434-unknown", "b11434"), ("b11434-0123abc", "b11434-0123abc"), ("truth", "truth")],
+)
+def test_a_build_without_git_is_named_like_its_release(version: str, name: str) -> None:
+    assert build_name(version) == name

@@ -130,3 +130,14 @@ def test_the_engines_command_line_is_there_with_its_environment_and_without_the_
     assert "| GPU | RTX 3090, 16 GiB |" in text
     assert "| processor | x, 8 cores, up to 3500 MHz, governor performance, unknown of memory |" in text
     assert "anna" not in text
+
+
+def test_a_swap_beside_other_results_doubles_neither_model_nor_engine() -> None:
+    engine = {"engine": "llama.cpp", "engine_version": "b11434-unknown"}
+    ladder = document("ladder", CELL, target={**VARIANT, **engine, "model": "m"})
+    told = {name: {**engine, "engine_version": "11434", "model": name} for name in ("m:a", "m:b")}
+    swaps = document("swap", target={"url": "http://127.0.0.1:1", "model": "m:a, m:b"}, findings={"targets": told})
+    cell = {"setting": "m:a > m:b", "trials": 3}
+    text = to_markdown(assemble(read_documents([ladder, {**swaps, "cells": [cell]}])))
+    rows = [line for line in text.splitlines() if line.startswith(("| model |", "| engine |", "| variants |"))]
+    assert rows == ["| model | m |", "| engine | llama.cpp b11434 |", "| variants | m:a, m:b |"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
 from gearshift.domain.units import format_change, format_detectable, format_paired
+from gearshift.engines.llamacpp_build import engine_name
 from gearshift.report.agreement import agreement
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
 from gearshift.report.caveats import caveats
@@ -78,7 +79,7 @@ def _lead(experiments: Sequence[Experiment]) -> Iterator[Block]:
 
 def _conditions(experiments: Sequence[Experiment]) -> str:
     engines = dict.fromkeys(
-        f"{experiment.target['engine']} {experiment.target.get('engine_version') or ''}".strip()
+        engine_name(experiment.target["engine"], experiment.target.get("engine_version"))
         for experiment in experiments
         if experiment.target.get("engine")
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gearshift.domain.units import format_bytes
+from gearshift.engines.llamacpp_build import engine_name
 from gearshift.report.blocks import Block, Code, Table, Text
 from gearshift.report.documents import OURS, Experiment, Json, name_of
 
@@ -21,8 +22,7 @@ Plan = Mapping[str, Any]
 
 def recipe(experiments: Sequence[Experiment]) -> Iterator[Block]:
     """What was served, each target once, and then how it was measured."""
-    rows = dict.fromkeys(row for experiment in experiments for row in _conditions(experiment))
-    yield Table(("what", "value"), tuple(rows))
+    yield Table(("what", "value"), tuple(_once(row for experiment in experiments for row in _conditions(experiment))))
     targets = [target for experiment in experiments for target in experiment.targets]
     served = dict.fromkeys(text for target in targets if (text := _served(target)))
     yield from (Code(text) for text in served)
@@ -33,10 +33,18 @@ def recipe(experiments: Sequence[Experiment]) -> Iterator[Block]:
         yield Code("\n".join(commands))
 
 
+def _once(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Each row once; of a build that is named with its commit and without, the one with it."""
+    found = dict.fromkeys(rows)
+    for name, value in found:
+        if not any(name == other and longer.startswith(f"{value}-") for other, longer in found if name == "engine"):
+            yield name, value
+
+
 def _conditions(experiment: Experiment) -> Iterator[tuple[str, str]]:
     yield "measured with", _joined(experiment.tool, experiment.tool_version)
     if experiment.model:
-        yield "model", str(experiment.model)
+        yield "variants" if experiment.kind == "swap" else "model", str(experiment.model)
     for target in experiment.targets:
         yield from _target(target)
     if experiment.tool != OURS:
@@ -47,7 +55,7 @@ def _conditions(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 def _target(target: Json) -> Iterator[tuple[str, str]]:
     if target.get("engine"):
-        yield "engine", _joined(target["engine"], target.get("engine_version"))
+        yield "engine", engine_name(target["engine"], target.get("engine_version"))
     provenance = target.get("provenance") or {}
     if provenance.get("through"):
         yield "requests to", str(provenance["through"])

@@ -9,6 +9,7 @@ import click
 
 from gearshift.cli.output import folded_table
 from gearshift.domain.units import format_bytes, format_change, format_detectable, format_duration, format_paired
+from gearshift.engines.llamacpp_build import engine_name
 
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
@@ -44,11 +45,19 @@ def render(document: Json, *, width: int | None = None) -> str:
 
 
 def _head(document: Json) -> str:
-    target = document["target"]
-    engine = " ".join(str(part) for part in (target.get("engine"), target.get("engine_version")) if part)
-    place = (target.get("provenance") or {}).get("variant") or target.get("url") or target.get("file") or ""
-    named = [str(part) for part in (document["experiment"], target.get("model"), engine, place) if part]
+    """The question, the models, the engines, and the variants or servers: of all settings where each has its own."""
+    several = (document.get("findings") or {}).get("targets") or {}
+    targets = list(several.values()) or [document["target"]]
+    models = [target.get("model") for target in targets]
+    engines = [
+        engine_name(target["engine"], target.get("engine_version")) for target in targets if target.get("engine")
+    ]
+    named = [str(part) for part in (document["experiment"], *models, *engines, *map(_where, targets)) if part]
     return ", ".join(dict.fromkeys(named))
+
+
+def _where(target: Json) -> str:
+    return str((target.get("provenance") or {}).get("variant") or target.get("url") or target.get("file") or "")
 
 
 def _cell_table(cells: Sequence[Json], kind: str, width: int | None) -> str:
