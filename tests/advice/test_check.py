@@ -156,3 +156,13 @@ def test_warnings_of_the_load_come_along() -> None:
     assert _said(text, Installed(*_FLAGS)) == snapshot(
         "warning gearshift.yaml:1: models.m.variants.a.weights: there is no /nowhere/x"
     )
+
+
+def test_a_folder_with_its_configuration_alone_is_warned_of(tmp_path: Path) -> None:
+    text = f"models: {{m: {{variants: {{a: {{engine: vllm, weights: {tmp_path}}}}}}}}}"
+    (tmp_path / "config.json").write_text("{}")
+    said = _said(text, Installed(*_FLAGS))
+    assert said.startswith("warning gearshift.yaml:1: models.m.variants.a.weights: ")
+    assert "no .safetensors or .bin or .pt file with weights" in said
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert _said(text, Installed(*_FLAGS)) == ""

@@ -60,6 +60,7 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
     "pasted-escapes": (vllm(args={"served\\_model": "x"}), vllm(args={"served_model": "x"})),
     "model-unreadable": (about(vllm(), model=None, model_trouble="/models/m: cannot be read"), vllm()),
     "model-files-missing": (vllm(dense(missing_files=("b.gguf",))), vllm()),
+    "model-weights-absent": (about(vllm(), checkpoint=()), about(vllm(), checkpoint=("pytorch_model.bin",))),
     "ram-weights": (
         llamacpp(on=box(memory=HostMemory(2 * GIB, GIB, 0, 0))),
         llamacpp(on=box(1, memory=HostMemory(2 * GIB, GIB, 0, 0))),
@@ -389,3 +390,25 @@ def test_a_worker_that_leaked_is_named_with_its_pid_and_what_it_holds() -> None:
 def test_the_card_is_named_by_its_index() -> None:
     (finding,) = seen(BOX_CHECKS, "gpu-shared", setup(box(1, readings=reading(2 * GIB, {}))))
     assert (finding.what, finding.place) == (f"2 GiB of {card(0).name} are in use", "GPU 0")
+
+
+@pytest.mark.parametrize(
+    ("case", "severities"),
+    [
+        (about(vllm(), checkpoint=("m-Q8_0.gguf",)), ["error"]),
+        (about(vllm(args={"load-format": "safetensors"}), checkpoint=("pytorch_model.bin",)), ["error"]),
+        (about(vllm(args={"load-format": "dummy"}), checkpoint=()), []),
+        (about(vllm(), checkpoint=None), []),  # no folder with a config.json
+        (about(vllm(dense(missing_files=("a.safetensors",))), checkpoint=()), []),  # model-files-missing says so
+        (about(llamacpp(), checkpoint=()), []),
+        (about(vllm(weights="org/m"), checkpoint=()), ["note"]),
+        (about(vllm(weights="org/m", env={"HF_HUB_OFFLINE": "1"}), checkpoint=()), ["error"]),
+    ],
+)
+def test_a_folder_without_weights_is_as_grave_as_what_comes_of_it(case: Case, severities: list[str]) -> None:
+    assert [found.severity for found in seen(VARIANT_CHECKS, "model-weights-absent", case)] == severities
+
+
+def test_files_that_the_hub_still_has_are_no_error() -> None:
+    (finding,) = seen(VARIANT_CHECKS, "model-files-missing", vllm(dense(missing_files=("a",)), weights="org/m"))
+    assert (finding.severity, finding.what) == ("note", "not there: a: not fetched yet")

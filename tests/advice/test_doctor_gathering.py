@@ -279,3 +279,14 @@ def worker_of(memory: FakeMemory, pid: int) -> EngineProcess:
 def test_this_very_process_is_no_engine() -> None:
     found = gather_box(FakeMemory.parse("1x24GiB"), {"PATH": "/bin"})
     assert os.getpid() not in {process.pid for process in found.processes}
+
+
+def test_files_with_weights_are_told_by_their_names_and_what_training_left_is_none(model: Path) -> None:
+    variant = Variant("m", "v", EngineRef("vllm"), weights=str(model))
+    assert gathered(variant, model).checkpoint == ()
+    for name in ("training_args.bin", "optimizer.pt", "pytorch_model.bin", "m.gguf", "notes.txt"):
+        (model / name).write_bytes(b"")
+    (model / "lost.safetensors").symlink_to(model / "blobs/gone")
+    assert gathered(variant, model).checkpoint == ("m.gguf", "pytorch_model.bin")
+    (model / "config.json").unlink()
+    assert gathered(variant, model).checkpoint is None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from gearshift.config import LoadedConfig
+from gearshift.advice.weightless import weightless
+from gearshift.artifacts import checkpoint_files
+from gearshift.config import LoadedConfig, presence
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError, Problem
 from gearshift.domain.launch import EngineInstall, FlagMap
-from gearshift.domain.variant import EngineRef
+from gearshift.domain.variant import EngineRef, Variant
 from gearshift.engines import check, packaged_flags
 
 FindEngine = Callable[[EngineRef], EngineInstall]
@@ -55,8 +58,17 @@ def _engine_problems(loaded: LoadedConfig, find_engine: FindEngine) -> Iterator[
                 flags = found
             else:
                 yield _placed(Problem(found, f"{place}.engine", hint=NOT_VERIFIED, severity="warning"), place, loaded)
-        for problem in check(variant, flags, place):
+        for problem in (*check(variant, flags, place), *_without_weights(variant, flags, place)):
             yield _placed(problem, place, loaded)
+
+
+def _without_weights(variant: Variant, flags: FlagMap, place: str) -> Iterator[Problem]:
+    """A folder that is here, and in which vLLM would find no weights; a path that is not here has its warning."""
+    folder = Path(variant.weights) if (variant.weights or "").startswith("/") else None
+    here = folder is not None and variant.engine.kind == "vllm" and presence(folder) == "there"
+    if here and folder and (what := weightless(variant, flags, checkpoint_files(folder))):
+        hint = "fetch the weights; GGUF files are for llama.cpp"
+        yield Problem(f"{folder}: {what}", f"{place}.weights", hint=hint, severity="warning")
 
 
 def _gpu_problems(loaded: LoadedConfig, devices: Sequence[Device]) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """Model files: headers as facts, revisions on the hub, hashes, chat templates. Reads no weights."""
 
+from gearshift.artifacts.checkpoint import checkpoint_files
 from gearshift.artifacts.facts import ModelFacts, MtpFacts, Rope
 from gearshift.artifacts.gguf_facts import gguf_parts
 from gearshift.artifacts.hashes import Promise, difference, sha256_of
@@ -24,6 +25,7 @@ __all__ = [
     "Template",
     "apply_patch",
     "cached_snapshot",
+    "checkpoint_files",
     "difference",
     "gguf_parts",
     "hub_cache_folder",

@@ -87,6 +87,7 @@ class Case:
     weights: Path | None = None  # where the model's files are on this box
     model: ModelFacts | None = None
     model_trouble: str | None = None
+    checkpoint: tuple[str, ...] | None = None  # the folder's files that hold weights of any format; None = no folder
     draft: ModelFacts | None = None
     not_quantized: tuple[str, ...] | None = None  # the checkpoint's list of modules left alone; None = not quantized
     weight_bits: int | None = None  # of the checkpoint's quantized weights; None = not quantized, or not said

@@ -9,6 +9,7 @@ from gearshift.advice.doctor.case import Case
 from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Severity, Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
+from gearshift.advice.weightless import weightless
 from gearshift.artifacts import MtpFacts
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.units import format_bytes
@@ -23,6 +24,7 @@ _PLAIN = {"BF16", "F16", "F32"}
 _FOUR_BITS = ("Q4", "IQ4", "Q3", "IQ3", "Q2", "IQ2", "MXFP4", "NVFP4")
 _PACKED = {"U8", "I32"}  # words that hold several weights; the checkpoint says of how many bits
 _FEW_BITS = 4
+_ON = {"1", "ON", "YES", "TRUE"}  # as huggingface_hub reads a switch
 _NAMED = 3  # files or tensors named before the rest is counted
 _LONG_DRAFT = 3  # tokens: heads that predict one step ahead were slower beyond this, on both engines
 _ANYWHERE = (Device(CPU_DEVICE, None, "", 0),)  # positions are the same on every device
@@ -62,7 +64,35 @@ def _model_unreadable(case: Case) -> Iterator[Sighting]:
 )
 def _model_files_missing(case: Case) -> Iterator[Sighting]:
     if case.model and case.model.missing_files:
-        yield Sighting(f"not there: {_some(case.model.missing_files)}", "weights")
+        what = f"not there: {_some(case.model.missing_files)}"
+        yield _to_be_fetched(what) if _fetches(case) else Sighting(what, "weights")
+
+
+@_check(
+    "model-weights-absent",
+    "error",
+    "a model folder without a file of weights that vLLM loads",
+    why="The engine reads the configuration, looks for weights, finds none and ends.",
+    fix="fetch the weights; GGUF files are for llama.cpp, by the path of the file",
+    link="docs/recipes.md",
+)
+def _model_weights_absent(case: Case) -> Iterator[Sighting]:
+    to_be_pulled = case.pins is not None and None in case.pins.found.values()  # pin-files says so
+    told_already = case.model is None or case.model.missing_files  # model-unreadable, model-files-missing
+    what = weightless(case.variant, case.flags, case.checkpoint)
+    if what and not (to_be_pulled or told_already):
+        yield _to_be_fetched(what) if _fetches(case) else Sighting(what, "weights")
+
+
+def _fetches(case: Case) -> bool:
+    """Whether vLLM will fetch what the hub's cache lacks."""
+    by_id = not (case.variant.weights or "/").startswith("/")
+    return case.kind == "vllm" and by_id and case.env.get("HF_HUB_OFFLINE", "").upper() not in _ON
+
+
+def _to_be_fetched(what: str) -> Sighting:
+    fix = "vLLM fetches them at its start, which load_timeout must allow for; hf download does it before"
+    return Sighting(f"{what}: not fetched yet", "weights", fix, "note")
 
 
 @_check(

@@ -17,7 +17,7 @@ from gearshift.hardware import host_memory, processes
 _TOOLKITS = (Path("/usr/local/cuda"), Path("/opt/cuda"))
 _SHM = Path("/dev/shm")  # noqa: S108 - its size is what matters
 _TOLD_S = 10.0  # nvidia-smi answers within a second unless a card is lost
-_RELEVANT = ("CUDA_", "NCCL_", "VLLM_", "FLASHINFER_", "GGML_", "HIP_")
+_RELEVANT = ("CUDA_", "NCCL_", "VLLM_", "FLASHINFER_", "GGML_", "HF_HUB_OFFLINE", "HIP_")
 
 
 def gather_box(memory: DeviceMemory, env: Mapping[str, str], *, proc: Path = Path("/proc")) -> Box:
