@@ -64,9 +64,9 @@ def _engine_problems(loaded: LoadedConfig, find_engine: FindEngine) -> Iterator[
 
 def _without_weights(variant: Variant, flags: FlagMap, place: str) -> Iterator[Problem]:
     """A folder that is here, and in which vLLM would find no weights; a path that is not here has its warning."""
-    folder = Path(variant.weights) if (variant.weights or "").startswith("/") else None
-    here = folder is not None and variant.engine.kind == "vllm" and presence(folder) == "there"
-    if here and folder and (what := weightless(variant, flags, checkpoint_files(folder))):
+    folder = Path(variant.weights or "")
+    here = variant.engine.kind == "vllm" and folder.is_absolute() and presence(folder) == "there"
+    if here and (what := weightless(variant, flags, checkpoint_files(folder))):
         hint = "fetch the weights; GGUF files are for llama.cpp"
         yield Problem(f"{folder}: {what}", f"{place}.weights", hint=hint, severity="warning")
 
