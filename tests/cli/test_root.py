@@ -184,3 +184,11 @@ def test_completion_offers_the_running_servers_variants(admin: FakeAdmin) -> Non
 def test_completion_without_a_server_offers_nothing(gearshift_home: Path) -> None:
     assert completed("gearshift load q") == []
     assert gearshift_home.exists()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["plan", *(f"bench {name}" for name in ("ladder", "concurrency", "speculation", "prefix", "ab", "saturate"))],
+)
+def test_a_verb_that_takes_tokens_says_what_k_is(gearshift: Gearshift, verb: str) -> None:
+    assert "8k = 8000, 8K = 8192" in " ".join(gearshift(*verb.split(), "--help").stdout.split())

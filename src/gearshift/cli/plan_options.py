@@ -10,7 +10,7 @@ import click
 
 from gearshift.advice.plan_flags import parse_acceptance, parse_speculation
 from gearshift.artifacts import is_address
-from gearshift.domain.units import parse_bytes, parse_tokens
+from gearshift.domain.units import IN_TOKENS, parse_bytes, parse_tokens
 from gearshift.planner import parse_gpu
 
 Read = TypeVar("Read")
@@ -82,7 +82,7 @@ _OPTIONS = (
         help="The card, such as 'RTX 5090' or 32:1792; else this box's.",
     ),
     click.option("--gpus", type=GPUS, help="How many such cards (vLLM: tensor parallel)."),
-    click.option("--context", type=Parsed("TOKENS", _context), help="Such as 262144 or 32K; else the model's own."),
+    click.option("--context", type=Parsed("TOKENS", _context), help=f"Else the model's own; {IN_TOKENS}."),
     click.option("--kv-dtype", metavar="TYPE", help="Cache type, such as fp8 or q8_0; llama.cpp takes K,V."),
     click.option(
         "--kv-bytes", type=Parsed("SIZE|auto", _pool), help="vLLM's pool on each GPU; auto: for one full request."
@@ -102,7 +102,7 @@ _OPTIONS = (
         "--depth",
         type=Parsed("TOKENS", parse_tokens),
         default="0",
-        help="Ceiling: tokens in the context.",
+        help=f"Ceiling: tokens in the context; {IN_TOKENS}.",
         show_default=True,
     ),
     click.option("--batch", type=COUNT, default=1, help="Ceiling: sequences at once.", show_default=True),

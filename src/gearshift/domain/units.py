@@ -46,6 +46,9 @@ def parse_bytes(text: str | float) -> int:
     return int(float(match[1]) * factor)
 
 
+IN_TOKENS = "8k = 8000, 8K = 8192"  # for help texts: how `parse_tokens` reads what people write
+
+
 def parse_tokens(text: str | float) -> int:
     """Tokens from ``32768``, ``"32K"`` (1024) or ``"32k"`` (1000), as vLLM reads them."""
     if isinstance(text, int | float):

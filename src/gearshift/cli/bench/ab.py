@@ -15,6 +15,7 @@ from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import JsonObject, Tokens
 from gearshift.cli.bench.running import Question, ask, within_budget
+from gearshift.domain.units import IN_TOKENS
 
 _METRICS = ("decode_tok_s", "output_tok_s", "ttft_s")
 
@@ -24,7 +25,7 @@ _METRICS = ("decode_tok_s", "output_tok_s", "ttft_s")
 @click.argument("b", required=False)
 @click.option("--b-extra", type=JsonObject(), metavar="JSON", help="Further keys of B's requests only.")
 @click.option("--metric", type=click.Choice(_METRICS), default="decode_tok_s", show_default=True, help="To judge by.")
-@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
+@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Of each prompt; {IN_TOKENS}.")
 @click.option("--streams", type=click.IntRange(1), default=1, show_default=True, help="At once.")
 @measuring(count=requests(4), trials=ab.DEFAULT_PAIRS)
 def command(

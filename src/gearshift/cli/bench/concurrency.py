@@ -13,11 +13,12 @@ from gearshift.cli.bench.asked import Asked, measuring
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import LEVELS, Tokens
 from gearshift.cli.bench.running import Question, ask, within_budget
+from gearshift.domain.units import IN_TOKENS
 
 
 @click.command("concurrency")
 @click.option("--levels", type=LEVELS, default=(1, 2, 4, 8), metavar="1,4,8", help="Streams at once.")
-@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
+@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Of each prompt; {IN_TOKENS}.")
 @click.option("--requests", "count", type=click.IntRange(1), help="In each trial; else 4, or the level if higher.")
 @measuring()
 def command(asked: Asked, levels: tuple[int, ...], depth: int, count: int | None) -> None:

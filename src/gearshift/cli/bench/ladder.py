@@ -11,11 +11,12 @@ from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import DEPTHS, SHARES
 from gearshift.cli.bench.running import Question, ask, within_budget
+from gearshift.domain.units import IN_TOKENS
 
 
 @click.command("ladder")
 @click.option("--depths", type=DEPTHS, default=ladder.DEFAULT_DEPTHS, metavar="1k,4k,...",
-              help="Prompt lengths in tokens; those beyond the context become the deepest that fits.")  # fmt: skip
+              help=f"Prompt lengths ({IN_TOKENS}); those beyond the context become the deepest that fits.")  # fmt: skip
 @click.option("--needle", type=SHARES, default=(), metavar="0.1,0.5,...",
               help="Hide a fact at these shares of each prompt and ask for it.")  # fmt: skip
 @measuring(count=requests(1))

@@ -11,10 +11,11 @@ from gearshift.cli.bench.asked import Asked, measuring, requests
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import Tokens
 from gearshift.cli.bench.running import Question, ask, within_budget
+from gearshift.domain.units import IN_TOKENS
 
 
 @click.command("prefix")
-@click.option("--prefix", type=Tokens(), default=2048, show_default=True, help="Tokens that all prompts share.")
+@click.option("--prefix", type=Tokens(), default=2048, show_default=True, help=f"Shared by all prompts; {IN_TOKENS}.")
 @click.option("--suffix", type=Tokens(), default=128, show_default=True, help="Tokens that differ.")
 @measuring(output=32, count=requests(4))
 def command(asked: Asked, prefix: int, suffix: int) -> None:

@@ -14,6 +14,7 @@ from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.quantities import Tokens
 from gearshift.cli.bench.running import Question, ask, within_budget
 from gearshift.cli.durations import Duration
+from gearshift.domain.units import IN_TOKENS
 
 
 @click.command("saturate")
@@ -24,7 +25,7 @@ from gearshift.cli.durations import Duration
 @click.option("--factor", type=click.FloatRange(min=1, min_open=True), default=1.5, show_default=True,
               help="From one rate to the next.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Rates at most.")
-@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help="Tokens of each prompt.")
+@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Of each prompt; {IN_TOKENS}.")
 @measuring(count=requests(20), trials=1)
 def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: float, steps: int, depth: int) -> None:
     """How much traffic does it take within limits of latency?

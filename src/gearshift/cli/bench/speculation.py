@@ -17,6 +17,7 @@ from gearshift.cli.bench.quantities import DEPTHS, LEVELS, NAMES
 from gearshift.cli.bench.running import Question, ask, within_budget
 from gearshift.config import load_config
 from gearshift.domain.errors import GearshiftError
+from gearshift.domain.units import IN_TOKENS
 from gearshift.domain.variant import Variant
 
 
@@ -24,7 +25,7 @@ from gearshift.domain.variant import Variant
 @click.option("--tokens", type=NAMES, default=("off", "1", "2", "3"), metavar="off,1,2,3",
               help="Drafted tokens; each needs a variant of the model that has them, or SETTING=VARIANT.")  # fmt: skip
 @click.option("--levels", type=LEVELS, default=(1, 4), metavar="1,4", help="Streams at once.")
-@click.option("--depths", type=DEPTHS, default=(512,), metavar="512,4k", help="Prompt lengths in tokens.")
+@click.option("--depths", type=DEPTHS, default=(512,), metavar="512,4k", help=f"Prompt lengths in tokens; {IN_TOKENS}.")
 @measuring(count=requests(4))
 def command(asked: Asked, tokens: tuple[str, ...], levels: tuple[int, ...], depths: tuple[int, ...]) -> None:
     """When does speculative decoding pay, and where does it break even?
