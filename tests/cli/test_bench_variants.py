@@ -133,8 +133,10 @@ def test_ab_switches_between_variants_and_names_both_targets(gearshift: Gearshif
     )  # fmt: skip
     assert [cell["setting"] for cell in found["cells"]] == ["m:a", "m:b"]
     assert {name: target["url"] for name, target in found["findings"]["targets"].items()} == admin.endpoints
-    # Warm-ups, then A B and B A: whoever ran last begins the next pair without another switch.
-    assert [variant for variant, _ in admin.taken] == ["m:a", "m:b", "m:a", "m:b", "m:a"]
+    # Warm-ups, then A B and B A: whoever ran last begins the next pair without another switch. On a busy box one pair
+    # may have been run again.
+    again = ["m:b", "m:a"] if any("trials_run_again" in cell["flags"] for cell in found["cells"]) else []
+    assert [variant for variant, _ in admin.taken] == ["m:a", "m:b", "m:a", "m:b", "m:a", *again]
     assert admin.given_back()
     fast, slow = (cell["tpot_s"]["median"] for cell in found["cells"])
     assert slow > fast
