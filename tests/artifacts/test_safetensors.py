@@ -190,3 +190,14 @@ def test_an_index_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(GearshiftError, match=r"index\.json"):
         read_index(path)
+
+
+def test_bin_files_that_an_index_names_have_to_be_there_too(tmp_path: Path) -> None:
+    config = {"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    weight_map = {"a": "pytorch_model-00001-of-00002.bin", "b": "pytorch_model-00002-of-00002.bin"}
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (tmp_path / "pytorch_model-00001-of-00002.bin").write_bytes(b"")
+    assert read_model(tmp_path).missing_files == ("pytorch_model-00002-of-00002.bin",)
+    (tmp_path / "pytorch_model-00002-of-00002.bin").write_bytes(b"")
+    assert read_model(tmp_path).missing_files == ()

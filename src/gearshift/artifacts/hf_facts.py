@@ -37,7 +37,7 @@ def read_hf_model(folder: Path) -> ModelFacts:
         tensors,
         indexed=_index(folder),
         files=tuple(ModelFile(path, path.stat().st_size) for path in present),
-        missing_files=tuple(name for name in names if not (folder / name).exists()),
+        missing_files=tuple(name for name in names or _pickled(folder) if not (folder / name).exists()),
     )
 
 
@@ -93,11 +93,16 @@ def _read_file(path: Path) -> tuple[SafeTensor, ...]:
         return read_safetensors(source)
 
 
-def _index(folder: Path) -> Mapping[str, str]:
+def _index(folder: Path, ending: str = "safetensors") -> Mapping[str, str]:
     merged: dict[str, str] = {}
-    for path in sorted(folder.glob("*.safetensors.index.json")):
+    for path in sorted(folder.glob(f"*.{ending}.index.json")):
         merged |= read_index(path)
     return merged
+
+
+def _pickled(folder: Path) -> list[str]:
+    """Files that an index of ``.bin`` files names: nothing of them is read, but each has to be there."""
+    return sorted(set(_index(folder, "bin").values()))
 
 
 def _weight_files(folder: Path) -> list[str]:
