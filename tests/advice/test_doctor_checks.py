@@ -10,12 +10,12 @@ import pytest
 
 from fakes.cases import MTP, OFF, blind_pair, box, dense, hybrid, llamacpp, setup, vllm
 from gearshift.advice.doctor import BOX_CHECKS, VARIANT_CHECKS, Case, EngineProcess, Finding, Pins, Setup
-from gearshift.advice.doctor.case import PowerLimit
 from gearshift.advice.doctor.check import Check
 from gearshift.artifacts.facts import MtpFacts, Recurrent
 from gearshift.artifacts.templates import Rendering, Template
 from gearshift.domain.device import MemoryReading
 from gearshift.domain.errors import Problem
+from gearshift.domain.provenance import GpuSettings
 from gearshift.domain.settings import ApiKey
 from gearshift.domain.units import GIB, MIB
 from gearshift.domain.variant import EngineRef, Probe, Sleep, Speculation, Timing, Variant
@@ -231,8 +231,8 @@ SETUPS: dict[str, tuple[Setup, Setup]] = {
         setup(box(1, readings=reading(3 * GIB, {72: 3 * GIB}), processes=(SERVER,))),
     ),
     "gpu-power-capped": (
-        setup(box(1, power={"GPU-0": PowerLimit(400, 575)})),
-        setup(box(1, power={"GPU-0": PowerLimit(575, 575)})),
+        setup(box(1, settings={"GPU-0": GpuSettings(power_limit_w=400, default_power_limit_w=575)})),
+        setup(box(1, settings={"GPU-0": GpuSettings(power_limit_w=575, default_power_limit_w=575)})),
     ),
     "swap-used": (
         setup(box(memory=HostMemory(16 * GIB, GIB, 8 * GIB, 5 * GIB))),

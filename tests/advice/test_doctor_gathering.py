@@ -13,12 +13,11 @@ import pytest
 
 from fakes.cases import box, setup, vllm
 from gearshift.advice.doctor import Case, EngineProcess, Pins, examine
-from gearshift.advice.doctor.case import PowerLimit
 from gearshift.advice.doctor.gather_box import gather_box
 from gearshift.advice.doctor.gather_case import gather_case
 from gearshift.advice.doctor.gather_pins import gather_pins
 from gearshift.advice.doctor.processes import engine_processes
-from gearshift.advice.doctor.topology import compute_capabilities, peer_access, power_limits
+from gearshift.advice.doctor.topology import compute_capabilities, peer_access
 from gearshift.advice.recipe import PinnedEngine, PinnedFile, PinnedFiles, Recipe
 from gearshift.advice.recipe_places import Places
 from gearshift.domain.errors import GearshiftError
@@ -58,11 +57,6 @@ PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 1, 31: 30, 40: 1, 50: 1, 51: 
 def test_peer_access_is_read_for_the_pairs_that_the_driver_knows() -> None:
     assert peer_access(TOPOLOGY) == {(0, 1): False, (0, 2): True}
     assert peer_access("") == {}
-
-
-def test_power_limits_are_read_where_the_card_has_any() -> None:
-    text = "GPU-a, 400.00 W, 575.00 W\nGPU-b, [N/A], [N/A]\nGPU-c, 350 W, 350 W\n"
-    assert power_limits(text) == {"GPU-a": PowerLimit(400, 575), "GPU-c": PowerLimit(350, 350)}
 
 
 def test_compute_capability_is_read_by_uuid() -> None:

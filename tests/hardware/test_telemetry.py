@@ -75,6 +75,9 @@ class Binding:
     def nvmlDeviceGetPowerManagementLimit(self, handle: int) -> int:  # noqa: ARG002, N802 - likewise
         return int(self._gauge("power", 250_000))
 
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: int) -> int:  # noqa: ARG002, N802 - likewise
+        return int(self._gauge("power", 300_000))
+
 
 def test_every_gauge_is_read_in_its_unit() -> None:
     telemetry = NvmlTelemetry.open(Binding())
@@ -105,15 +108,15 @@ def test_idle_and_the_users_own_clocks_are_no_throttling(mask: int, words: tuple
 
 def test_the_clocks_and_the_power_that_a_card_is_allowed_are_read_in_their_units() -> None:
     assert gpu_settings(Binding(cards=2)) == {
-        "GPU-0": GpuSettings(2100, 9751, 1410, 9501, 250.0),
-        "GPU-1": GpuSettings(2100, 9751, 1410, 9501, 250.0),
+        "GPU-0": GpuSettings(2100, 9751, 1410, 9501, 250.0, 300.0),
+        "GPU-1": GpuSettings(2100, 9751, 1410, 9501, 250.0, 300.0),
     }
 
 
 def test_a_setting_that_a_card_does_not_tell_is_unknown() -> None:
     """Cards for games have no clocks for applications."""
     told = gpu_settings(Binding(lacks=frozenset({"application clock"})))
-    assert told == {"GPU-0": GpuSettings(2100, 9751, None, None, 250.0)}
+    assert told == {"GPU-0": GpuSettings(2100, 9751, None, None, 250.0, 300.0)}
     assert gpu_settings(Binding(lacks=frozenset({"clock", "application clock", "power"}))) == {"GPU-0": GpuSettings()}
 
 

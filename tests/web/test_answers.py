@@ -101,6 +101,7 @@ async def test_a_running_variant_tells_what_it_is(client: httpx2.AsyncClient) ->
                             "application_clock_mhz": None,
                             "application_memory_clock_mhz": None,
                             "power_limit_w": 350.0,
+                            "default_power_limit_w": None,
                         },
                     }
                 ],

@@ -35,7 +35,8 @@ class GpuSettings:
     max_memory_clock_mhz: int | None = None
     application_clock_mhz: int | None = None  # what ``nvidia-smi -ac`` set, or the card's default
     application_memory_clock_mhz: int | None = None
-    power_limit_w: float | None = None  # what ``nvidia-smi -pl`` set
+    power_limit_w: float | None = None  # what ``nvidia-smi -pl`` set, or the default
+    default_power_limit_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

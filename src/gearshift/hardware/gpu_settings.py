@@ -23,6 +23,7 @@ class NvmlSettings(Protocol):
     def nvmlDeviceGetMaxClockInfo(self, handle: Any, kind: int) -> int: ...  # noqa: N802 - likewise
     def nvmlDeviceGetApplicationsClock(self, handle: Any, kind: int) -> int: ...  # noqa: N802 - likewise
     def nvmlDeviceGetPowerManagementLimit(self, handle: Any) -> int: ...  # noqa: N802 - likewise
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: Any) -> int: ...  # noqa: N802 - likewise
 
 
 def gpu_settings(nvml: NvmlSettings | None = None) -> Mapping[str, GpuSettings]:
@@ -46,13 +47,17 @@ def _settings(nvml: NvmlSettings, handle: Any) -> GpuSettings:
         except nvml.NVMLError:  # not supported by this card
             return None
 
-    power = ask(lambda: nvml.nvmlDeviceGetPowerManagementLimit(handle))
+    def watts(setting: Callable[[Any], int]) -> float | None:
+        found = ask(lambda: setting(handle))
+        return None if found is None else found / _MILLI
+
     return GpuSettings(
         max_clock_mhz=ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, _SM)),
         max_memory_clock_mhz=ask(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, _MEMORY)),
         application_clock_mhz=ask(lambda: nvml.nvmlDeviceGetApplicationsClock(handle, _SM)),
         application_memory_clock_mhz=ask(lambda: nvml.nvmlDeviceGetApplicationsClock(handle, _MEMORY)),
-        power_limit_w=None if power is None else power / _MILLI,
+        power_limit_w=watts(nvml.nvmlDeviceGetPowerManagementLimit),
+        default_power_limit_w=watts(nvml.nvmlDeviceGetPowerManagementDefaultLimit),
     )
 
 

@@ -10,6 +10,7 @@ from gearshift.artifacts import ModelFacts, Rendering, Template
 from gearshift.domain.device import Device, MemoryReading
 from gearshift.domain.errors import Problem
 from gearshift.domain.launch import EngineInstall, FlagMap
+from gearshift.domain.provenance import GpuSettings
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import ArgValue, Variant
 from gearshift.engines.arguments import given_value
@@ -29,14 +30,6 @@ class EngineProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerLimit:
-    """What a card may draw as it is set, and as it left the works; watts."""
-
-    set_w: float
-    default_w: float
-
-
-@dataclass(frozen=True, slots=True)
 class Box:
     """The machine. None = could not be told.
 
@@ -47,7 +40,7 @@ class Box:
     readings: Mapping[str, MemoryReading] = field(default_factory=dict)
     peers: Mapping[tuple[int, int], bool] = field(default_factory=dict)
     compute: Mapping[str, float] = field(default_factory=dict)  # compute capability by device id: 8.6, 12.0
-    power: Mapping[str, PowerLimit] = field(default_factory=dict)  # by device id
+    settings: Mapping[str, GpuSettings] = field(default_factory=dict)  # by device id
     memory: HostMemory | None = None
     shm_bytes: int | None = None  # size of /dev/shm
     memlock_bytes: int | None = None  # what may be locked in RAM; None = no limit

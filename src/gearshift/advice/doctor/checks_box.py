@@ -80,9 +80,10 @@ def _gpu_shared(setup: Setup) -> Iterator[Sighting]:
 )
 def _gpu_power_capped(setup: Setup) -> Iterator[Sighting]:
     for gpu in setup.box.gpus:
-        limit = setup.box.power.get(gpu.id)
-        if limit is not None and limit.set_w < limit.default_w:
-            yield Sighting(f"{gpu.name} is held at {limit.set_w:g} W of {limit.default_w:g} W", f"GPU {gpu.index}")
+        set_to = setup.box.settings.get(gpu.id)
+        limit, default = (set_to.power_limit_w, set_to.default_power_limit_w) if set_to else (None, None)
+        if limit is not None and default is not None and limit < default:
+            yield Sighting(f"{gpu.name} is held at {limit:g} W of {default:g} W", f"GPU {gpu.index}")
 
 
 @_check(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gearshift.advice.doctor.case import Box
 from gearshift.advice.doctor.processes import engine_processes, looks_like_engine
-from gearshift.advice.doctor.topology import compute_capabilities, peer_access, power_limits
+from gearshift.advice.doctor.topology import compute_capabilities, peer_access
 from gearshift.domain.device import CPU_DEVICE, DeviceMemory
-from gearshift.hardware import host_memory, processes
+from gearshift.hardware import gpu_settings, host_memory, processes
 
 _TOOLKITS = (Path("/usr/local/cuda"), Path("/opt/cuda"))
 _SHM = Path("/dev/shm")  # noqa: S108 - its size is what matters
@@ -34,7 +34,7 @@ def gather_box(memory: DeviceMemory, env: Mapping[str, str], *, proc: Path = Pat
         readings=readings,
         peers=peer_access(_told(("nvidia-smi", "topo", "-p2p", "r"), env)) if len(gpus) > 1 else {},
         compute=compute_capabilities(_told(_CAPABILITIES, env)) if gpus else {},
-        power=power_limits(_told(_POWER, env)) if gpus else {},
+        settings=gpu_settings() if gpus else {},
         memory=host_memory(proc=proc),
         shm_bytes=shutil.disk_usage(_SHM).total if _SHM.is_dir() else None,
         memlock_bytes=_memlock(),
@@ -47,7 +47,6 @@ def gather_box(memory: DeviceMemory, env: Mapping[str, str], *, proc: Path = Pat
 
 
 _CAPABILITIES = ("nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader")
-_POWER = ("nvidia-smi", "--query-gpu=uuid,power.limit,power.default_limit", "--format=csv,noheader")
 
 
 def _told(argv: Sequence[str], env: Mapping[str, str]) -> str:

@@ -1,15 +1,12 @@
-"""What `nvidia-smi` says about GPUs: peer access, compute capability, power limits. Pure."""
+"""What `nvidia-smi` says about GPUs and NVML's binding here does not: peer access and compute capability. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from gearshift.advice.doctor.case import PowerLimit
-
 _ROW = re.compile(r"^\s*GPU(\d+)\s+(.*)$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")  # the heading is underlined on a terminal and in a pipe alike
-_POWER = re.compile(r"(GPU-\S+), *(\d+(?:\.\d+)?) W, *(\d+(?:\.\d+)?) W\s*$")
 _GRANTED, _DENIED = {"OK"}, {"CNS", "GNS", "TNS", "NS", "DR"}
 
 
@@ -36,13 +33,3 @@ def compute_capabilities(text: str) -> Mapping[str, float]:
         if uuid.startswith("GPU-") and re.fullmatch(r"\d+\.\d+", capability):
             found[uuid] = float(capability)
     return found
-
-
-def power_limits(text: str) -> Mapping[str, PowerLimit]:
-    """Power limits by UUID from ``nvidia-smi --query-gpu=uuid,power.limit,power.default_limit --format=csv,noheader``.
-
-    Cards that do not say are left out.
-    """
-    return {
-        row[1]: PowerLimit(float(row[2]), float(row[3])) for line in text.splitlines() if (row := _POWER.match(line))
-    }
