@@ -80,12 +80,13 @@ def test_an_experiment_has_the_line_that_repeats_it(found: dict[str, Any], line:
 @pytest.mark.parametrize("line", [line for _, line in LINES])
 def test_the_line_is_one_that_the_program_takes(line: str) -> None:
     _, verb, *words = shlex.split(line)
-    group = root.get_command(click.Context(root), verb)
+    top = click.Context(root, **root.context_settings)  # commands keep what they are first asked with
+    group = root.get_command(top, verb)
     assert isinstance(group, click.Group)
     name, *options = words
     experiment = group.get_command(click.Context(group), name)
     assert experiment is not None
-    context = experiment.make_context(name, options, parent=click.Context(group))
+    context = experiment.make_context(name, options, parent=click.Context(group, parent=top))
     assert context.params
 
 
