@@ -130,3 +130,13 @@ def test_an_imports_failing_invariant_is_a_caveat_and_invalidates_its_rows() -> 
     text = to_markdown(assemble(read_documents([document])))
     assert "the invariant little fails: 9 in flight on average, limit 2" in text
     assert "| NO |" in text
+
+
+def test_a_conclusion_names_its_variant_where_there_are_several() -> None:
+    def ladder(variant: str) -> dict[str, Any]:
+        target = {"provenance": {"variant": variant}}
+        return {"experiment": "ladder", "target": target, "cells": [], "advice": [f"decode falls {len(variant)} %"]}
+
+    several = to_markdown(assemble(read_documents([ladder("m:a"), ladder("m:long")])))
+    assert "- m:a: decode falls 3 %.\n- m:long: decode falls 6 %.\n" in several
+    assert "- Decode falls 3 %.\n" in to_markdown(assemble(read_documents([ladder("m:a")])))

@@ -11,7 +11,7 @@ from gearshift.report.agreement import agreement
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
 from gearshift.report.caveats import caveats
 from gearshift.report.charts import acceptance, ceiling, depth, load, memory, speculation, swaps
-from gearshift.report.documents import OURS, Experiment
+from gearshift.report.documents import OURS, Experiment, name_of
 from gearshift.report.reproduction import recipe
 from gearshift.report.tables import cell_table, tail_table
 from gearshift.report.words import LABELS
@@ -33,6 +33,7 @@ _FIGURES: dict[str, tuple[Callable[[Sequence[Experiment]], Iterator[Figure]], ..
     "swap": (swaps.figures,),
     "import": (depth.figures, load.figures, acceptance.figures),
 }
+_OF_SEVERAL = {"ab", "speculation", "swap"}  # variants
 _READING = (
     "TTFT is the time to the first token of any kind; TPOT is (last token - first token) / (tokens - 1), and decode "
     "is its inverse: one stream's rate. Output is all streams' tokens over the wall time. Medians, with 95 % intervals "
@@ -69,12 +70,22 @@ def _title(experiments: Sequence[Experiment]) -> str:
 
 def _lead(experiments: Sequence[Experiment]) -> Iterator[Block]:
     yield Text(_conditions(experiments))
-    found = [words for experiment in experiments for words in (*_verdict(experiment), *experiment.advice)]
+    variants = {_variant(experiment) for experiment in experiments} - {""}
+    found = [
+        f"{_variant(experiment)}: {words}" if len(variants) > 1 and _variant(experiment) else words
+        for experiment in experiments
+        for words in (*_verdict(experiment), *experiment.advice)
+    ]
     if found:
-        names = {cell.setting for experiment in experiments for cell in experiment.cells}
+        names = {cell.setting for experiment in experiments for cell in experiment.cells} | variants
         yield Bullets(tuple(dict.fromkeys(_sentence(words, names) for words in found)))
     if any(experiment.tool == OURS for experiment in experiments):
         yield Text(_READING)
+
+
+def _variant(experiment: Experiment) -> str:
+    """The one variant that an experiment is about; empty for several, which its words name themselves."""
+    return "" if experiment.kind in _OF_SEVERAL else name_of(experiment.target)
 
 
 def _conditions(experiments: Sequence[Experiment]) -> str:
@@ -133,5 +144,5 @@ def _bulleted(items: Sequence[str], nothing: str) -> Block:
 
 def _sentence(words: str, names: Collection[str]) -> str:
     """Begun with a capital and ended with a stop; the name of a setting keeps its own spelling."""
-    begin = words[:1] if words.partition(" ")[0] in names else words[:1].upper()
+    begin = words[:1] if words.partition(" ")[0].removesuffix(":") in names else words[:1].upper()
     return begin + words[1:] + ("" if words.endswith(".") else ".")
