@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -8,6 +11,7 @@ from control.conftest import TWO, Harness, MakeControl, settings_of
 from fakes.launcher import Script
 from fakes.serving import until
 from gearshift.control import Control
+from gearshift.domain.device import Device, MemoryReading
 from gearshift.domain.errors import (
     DrainingError,
     Failure,
@@ -17,6 +21,7 @@ from gearshift.domain.errors import (
 )
 from gearshift.domain.leasing import Lease
 from gearshift.domain.units import GIB
+from gearshift.hardware import FakeMemory
 from gearshift.scheduler import Phase
 
 SLEEPER = """
@@ -40,6 +45,28 @@ async def leased(control: Control, variant: str) -> Lease:
 def loading(it: Harness) -> bool:
     """Whether the first variant's engine is being waited for."""
     return bool(it.launcher.launched) and it.launcher.child("m:a").calls == ["ready"]
+
+
+@dataclass
+class LateFirst:
+    """A driver whose first reading is answered only after ``until``."""
+
+    memory: FakeMemory
+    until: threading.Event
+    late: list[int] = field(default_factory=list)  # bytes in use as the late reading found them
+    asked: int = 0
+
+    def devices(self) -> tuple[Device, ...]:
+        return self.memory.devices()
+
+    def read(self, devices: Collection[str], pids: Collection[int]) -> Mapping[str, MemoryReading]:
+        self.asked += 1
+        if self.asked > 1:
+            return self.memory.read(devices, pids)
+        self.until.wait(5)
+        found = self.memory.read(devices, pids)
+        self.late = [reading.used_bytes for reading in found.values()]
+        return found
 
 
 async def test_a_first_request_loads_the_variant_and_gets_its_endpoint(make: MakeControl) -> None:
@@ -293,6 +320,29 @@ async def test_a_swap_to_and_from_a_sleeper_is_recorded_with_sleep_and_wake_apar
     assert [(one["slept"], one["freed_bytes"], one["wake_s"]) for one in told] == [
         ([], None, None), (["m:a"], 8 * GIB, None), ([], None, woken.wake_s)
     ]  # fmt: skip
+
+
+async def test_memory_read_while_it_fell_asleep_is_not_what_it_holds_awake(make: MakeControl) -> None:
+    it = make(SLEEPER)
+    gpu, slept = it.memory.gpus[0].id, threading.Event()
+    it.memory.held = {gpu: {1: 10 * GIB}}
+
+    def fall_asleep() -> None:
+        it.memory.held = {gpu: {1: 2 * GIB}}
+        slept.set()
+
+    it.lessons.memory = driver = LateFirst(it.memory, slept)
+    it.launcher.scripts["m:a"] = Script(manual=True, asleep=fall_asleep)
+    first = it.control.request("m:a")
+    await until(lambda: loading(it))
+    it.launcher.child("m:a").pids = (1,)  # a process that lives
+    it.launcher.child("m:a").release()
+    if lease := await first.wait(5):
+        lease.release()
+    (await leased(it.control, "m:b")).release()
+    await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name() == "learn from m:a"))
+    assert driver.late == [2 * GIB]
+    assert it.lessons.claimed("m:a") is None
 
 
 async def test_an_engine_that_is_not_installed_is_told_to_the_client_with_the_way_to_get_it(make: MakeControl) -> None:

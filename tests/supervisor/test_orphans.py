@@ -35,6 +35,7 @@ HARD = {
 def test_a_marker_that_is_no_text_is_nobodys_and_stops_no_start() -> None:
     with subprocess.Popen(["sleep", "60"], env={b"GEARSHIFT_CHILD": b"\xff"}) as stranger:
         try:
+            wait_for(Path(f"/proc/{stranger.pid}/environ").read_bytes)  # empty until its exec has come that far
             assert marker_of(stranger.pid) == "\ufffd"
         finally:
             stranger.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -48,13 +48,18 @@ class Lessons:
         """What another launch held says nothing of the next one."""
         self._measured.pop(variant, None)
 
-    async def learn(self, variant: Variant, resident: Resident) -> None:
-        """Measure a ready engine, pass on what it warned of, and compare it with its plan."""
+    async def learn(self, variant: Variant, resident: Resident, *, awake: Callable[[], bool]) -> None:
+        """Measure a ready engine, pass on what it warned of, and compare it with its plan.
+
+        A reading that ends when the engine is no longer ``awake`` may be of one asleep: it counts as not measured.
+        """
         try:
             held = await self.held(resident)
         except GearshiftError as error:
             log.warning("memory not measured", variant=variant.id, cause=error.message)
             return
+        if not awake():
+            held = {}
         if held:
             self._measured[variant.id] = held
         self._pass_on_notices(variant.id, resident)

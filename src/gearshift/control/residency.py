@@ -22,7 +22,7 @@ from gearshift.domain.leasing import Upstream
 from gearshift.domain.records import Sink
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import Variant
-from gearshift.scheduler import Died, Event, LoadFailed, Ready, Slept, Slot, StopFailed, Stopped
+from gearshift.scheduler import Died, Event, LoadFailed, Phase, Ready, Slept, Slot, StopFailed, Stopped
 
 log = structlog.get_logger(__name__)
 
@@ -131,7 +131,10 @@ class Residency:
             Ready(variant, loaded.total_s if loaded.cold else None, self.dependencies.lessons.claimed(variant))
         )
         self._record(variant, stopped, loading.began, loaded)
-        self._own(self.dependencies.lessons.learn(self._variants[variant], resident), f"learn from {variant}")
+        learning = self.dependencies.lessons.learn(
+            self._variants[variant], resident, awake=lambda: self._serves_since(variant, loading)
+        )
+        self._own(learning, f"learn from {variant}")
         await self._watch(variant, resident)
 
     async def _watch(self, variant: str, resident: Resident) -> None:
@@ -218,6 +221,13 @@ class Residency:
         )
 
     # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _serves_since(self, variant: str, loading: Loading) -> bool:
+        """Whether it has been awake ever since this load."""
+        slot = self.slot(variant)
+        return (
+            self.loadings.get(variant) is loading and slot is not None and slot.phase in (Phase.READY, Phase.DRAINING)
+        )
 
     def _note_log(self, variant: str, child: Child) -> None:
         self.log_paths[variant] = child.log_path
