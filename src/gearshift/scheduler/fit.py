@@ -20,8 +20,8 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Who must leave so that a newcomer fits; ``blocked_by`` can never be made to leave."""
+class Eviction:
+    """Who must leave so that a newcomer fits; ``blocked_by`` are in its way and can never be made to leave."""
 
     victims: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
@@ -39,25 +39,26 @@ def may_share(world: World, one: Tenant, other: Tenant) -> bool:
     return not (unknown and one.devices & other.devices)
 
 
-def victims(world: World, newcomer: Tenant, residents: Sequence[Tenant]) -> Verdict:
+def eviction_for(world: World, newcomer: Tenant, residents: Sequence[Tenant]) -> Eviction:
     """Who of ``residents`` must leave for ``newcomer``.
 
-    ``residents`` come in the order in which they would rather be given up (idle and least recently used first). Those
-    that groups or unknown sizes forbid leave in any case; of the others as few as make the bytes fit, from the front.
+    ``residents`` come cheapest first: the order in which they are better given up (idle and least recently used ones
+    before busy ones). Those that groups or unknown sizes forbid beside the newcomer leave in any case; of the others,
+    counted by their bytes, as few as needed leave, from the front.
     """
     must = [tenant for tenant in residents if not may_share(world, newcomer, tenant)]
     blocked = tuple(tenant.id for tenant in must if stays(world, tenant, newcomer))
     if blocked:
-        return Verdict(blocked_by=blocked)
+        return Eviction(blocked_by=blocked)
     counted = [tenant for tenant in residents if tenant not in must and not _declared(world, newcomer, tenant)]
     leaving = _fewest(world, newcomer, counted)
     if leaving is None:
         rivals = [tenant for tenant in counted if tenant.devices & newcomer.devices]
         holders = tuple(tenant.id for tenant in rivals if stays(world, tenant, newcomer))
         if holders:
-            return Verdict(blocked_by=holders)
+            return Eviction(blocked_by=holders)
         leaving = rivals  # by its plan it fits nowhere: give it all of its devices and let the engine say what it lacks
-    return Verdict(victims=tuple(tenant.id for tenant in [*must, *leaving]))
+    return Eviction(victims=tuple(tenant.id for tenant in [*must, *leaving]))
 
 
 def stays(world: World, tenant: Tenant, newcomer: Tenant) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gearshift.domain.errors import Failure
 from gearshift.scheduler.events import Effect, SleepVariant, Start, Stop, Wake
-from gearshift.scheduler.fit import Tenant, Verdict, victims
+from gearshift.scheduler.fit import Eviction, Tenant, eviction_for
 from gearshift.scheduler.profile import World
 from gearshift.scheduler.slot import RESTING, Phase, Slot
 
@@ -114,34 +114,46 @@ class Settlement:
         return sorted(due, key=_asked_at)
 
     def _turn(self, slot: Slot) -> list[Effect]:
-        """Start it, or note what it claims. Behind an earlier claim it waits, and lends that claim its patience."""
-        newcomer = self._tenant(slot, awake=True)
-        residents = self._residents(slot)
-        # It must fit twice: later, when the claims before it have come true, and beside those who hold devices now.
-        later = victims(self._world, newcomer, self._later(residents))
-        ahead = [self._claims[name] for name in (*later.victims, *later.blocked_by) if name in self._claims]
-        holders = [self._slots[name] for name in later.blocked_by if name not in self._claims]
-        due = _due_at(slot)
-        for claim in ahead:
-            claim.due = min(claim.due, due)
-        if holders:
-            self._block(slot, holders)
-        if ahead or holders:
+        """Start it if it fits; else note what it claims, or that it waits behind an earlier claim.
+
+        It must fit twice: beside those that will hold devices once all earlier claims are met, so that it takes nothing
+        from them, and beside those that hold devices now.
+        """
+        newcomer, residents = self._tenant(slot, awake=True), self._residents(slot)
+        later = eviction_for(self._world, newcomer, self._after_claims(residents))
+        if self._gives_way(slot, later):
             return []
-        beside = [tenant for tenant in residents if tenant.id not in later.victims]
-        now = victims(self._world, newcomer, beside) if self._claims else Verdict()  # without claims, later is now
+        now = self._eviction_now(newcomer, residents, later)
         leaving = [self._slots[name] for name in (*later.victims, *now.victims)]
-        if not leaving and not now.blocked_by:
-            return [self._start(slot)]
         if leaving:
-            self._claim(Claim(slot, newcomer, leaving, due))
+            self._claim(Claim(slot, newcomer, leaving, _due_at(slot)))
+        elif not now.blocked_by:
+            return [self._start(slot)]
         return []
 
-    def _later(self, residents: list[Tenant]) -> list[Tenant]:
+    def _after_claims(self, residents: list[Tenant]) -> list[Tenant]:
         """Who will hold devices once every claim has been met."""
         going = {victim.id for claim in self._claims.values() for victim in claim.leaving}
         staying = [tenant for tenant in residents if tenant.id not in going]
         return [*staying, *(claim.newcomer for claim in self._claims.values())]
+
+    def _gives_way(self, slot: Slot, later: Eviction) -> bool:
+        """Lend its patience to the claims in its way, note tenants that never leave; whether there are any such."""
+        in_the_way = (*later.victims, *later.blocked_by)
+        ahead = [self._claims[name] for name in in_the_way if name in self._claims]
+        for claim in ahead:
+            claim.due = min(claim.due, _due_at(slot))
+        holders = [self._slots[name] for name in later.blocked_by if name not in self._claims]
+        if holders:
+            self._block(slot, holders)
+        return bool(ahead or holders)
+
+    def _eviction_now(self, newcomer: Tenant, residents: list[Tenant], later: Eviction) -> Eviction:
+        """Who else must leave because a claim is not met yet: its tenants are still there. Without claims, nobody."""
+        if not self._claims:
+            return Eviction()
+        staying = [tenant for tenant in residents if tenant.id not in later.victims]
+        return eviction_for(self._world, newcomer, staying)
 
     def _claim(self, claim: Claim) -> None:
         if claim.slot.wanting is not None:
@@ -222,7 +234,7 @@ class Settlement:
             return False
         heirs = [self._slots[variant] for variant, left in self._made_room.items() if slot.id in left]
         return not any(
-            victims(self._world, self._tenant(heir, awake=True), [self._sleeper(slot)]).victims for heir in heirs
+            eviction_for(self._world, self._tenant(heir, awake=True), [self._sleeper(slot)]).victims for heir in heirs
         )
 
     # -- leftovers -------------------------------------------------------------------------------------------------
