@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
 from gearshift.domain.launch import HttpCall, LaunchSpec, ReadyReport, SleepRule, StopReport
@@ -34,28 +35,46 @@ class Launch:
     tree: Tree | None
     log: LaunchLog
     log_path: Path
-    grown: asyncio.Event
+    log_grew: asyncio.Event  # set at each new line of the log
     client: HealthClient
     memory: MemoryWatch
-    in_flight: Callable[[], int | None]
-    others: Callable[[], Collection[int]]  # processes of other launches of ours
-    grew: Callable[[], None]  # the tree has processes that the state file may not know yet
-    forget: Callable[[], None]  # the child is gone, verified
-    began: float  # of the launch, monotonic
+    began: float  # monotonic
     spawn_s: float
+
+
+class ChildOwner(Protocol):
+    """What a child asks of the launcher that made it, and tells it."""
+
+    def in_flight(self, variant: str) -> int | None:
+        """Requests that the variant serves now; None = unknown."""
+        ...
+
+    def pids(self) -> Collection[int]:
+        """Living processes of every launch. Looks through /proc, for milliseconds."""
+        ...
+
+    def note_growth(self) -> None:
+        """A tree has processes that the state file may not know yet."""
+        ...
+
+    def forget(self, child: LocalChild) -> None:
+        """The child is gone, verified."""
+        ...
 
 
 class LocalChild:
     """Implements `domain.launch.Child` for a tree on this box. Its state is written by its own tasks alone."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, owner: ChildOwner) -> None:
         loop = asyncio.get_running_loop()
         self._launch = launch
+        self._owner = owner
         self._ended: asyncio.Future[Failure] = loop.create_future()
         self._stop_asked = False
         self._stopping: asyncio.Task[StopReport] | None = None
         self._memory_at = launch.began  # when a stop saw the memory back
-        self._liveness = Liveness(launch.spec.timing, launch.client, self._cpu_s, launch.in_flight)
+        in_flight = partial(owner.in_flight, launch.spec.variant)
+        self._liveness = Liveness(launch.spec.timing, launch.client, self._cpu_s, in_flight)
         self._loading = asyncio.create_task(self._load(), name=f"load {launch.spec.variant}")
         self._loading.add_done_callback(_retrieve)
         self._watching: asyncio.Task[None] | None = None
@@ -96,9 +115,9 @@ class LocalChild:
 
     async def _load(self) -> ReadyReport:
         launch = self._launch
-        readiness = Readiness(launch.spec, launch.client, launch.log, lambda: self.pids, launch.grown)
+        readiness = Readiness(launch.spec, launch.client, launch.log, lambda: self.pids, launch.log_grew)
         report = await readiness.wait(launch.began, launch.spawn_s, launch.tree.death if launch.tree else None)
-        launch.grew()
+        self._owner.note_growth()
         self._watching = asyncio.create_task(self._watch(), name=f"watch {launch.spec.variant}")
         return report
 
@@ -168,7 +187,7 @@ class LocalChild:
         if end.left:
             return [f"{process} is still alive" for process in end.left]
         memory = self._launch.memory
-        tree = pids if self.spec.owns_process else memory.newcomers() - set(self._launch.others())
+        tree = pids if self.spec.owns_process else memory.newcomers() - set(self._owner.pids())
         port, missing = await asyncio.gather(port_problem(self.spec.endpoint), self._memory_problem(tree))
         return [problem for problem in (port, missing) if problem]
 
@@ -181,7 +200,7 @@ class LocalChild:
         if self._launch.tree:
             await self._launch.tree.close()
         await asyncio.to_thread(self._launch.log.close)
-        self._launch.forget()
+        self._owner.forget(self)
 
     # -- sleeping --------------------------------------------------------------------------------------------------
 

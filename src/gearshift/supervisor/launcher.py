@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
-import structlog
 
 from gearshift.domain.device import DeviceMemory
 from gearshift.domain.errors import Failure, GearshiftError, StopIncompleteError
@@ -29,8 +28,6 @@ from gearshift.supervisor.readiness import load_failed
 from gearshift.supervisor.state_file import StateFile, marker_prefix, unusable_state
 from gearshift.supervisor.stopping import MemoryWatch
 from gearshift.supervisor.tree import Tree
-
-log = structlog.get_logger(__name__)
 
 REFRESH_S = 2.0  # how old the state file's view of the trees may be
 
@@ -96,20 +93,34 @@ class LocalLauncher:
 
     async def launch(self, spec: LaunchSpec) -> LocalChild:
         began = time.monotonic()
+        client = HealthClient(self._open_session(), spec)
         self._refuse_taken_port(spec)
         launch_id = uuid.uuid4().hex[:12]
-        memory = MemoryWatch(self._memory, spec.devices, deadline_s=spec.timing.memory_timeout_s)
-        await self._read_before(spec, memory)
+        memory = await self._watched_memory(spec)
         log_path = new_log_path(self._paths.logs, spec.variant, launch_id)
         tree, output = await self._spawn(spec, marker_prefix(self._paths) + launch_id)
-        return self._adopt(spec, tree, memory, log_path, output, began)
+        log_grew = asyncio.Event()
+        log = LaunchLog(output, LogFile(log_path), spec.log, _setting_from_thread(log_grew))
+        spawn_s = time.monotonic() - began
+        child = LocalChild(Launch(spec, tree, log, log_path, log_grew, client, memory, began, spawn_s), self)
+        self._children.add(child)
+        self.note_growth()
+        return child
 
-    @staticmethod
-    async def _read_before(spec: LaunchSpec, memory: MemoryWatch) -> None:
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            msg = "the launcher is used outside its context"
+            raise RuntimeError(msg)
+        return self._session
+
+    async def _watched_memory(self, spec: LaunchSpec) -> MemoryWatch:
+        """The devices' memory, read before anything of this launch can hold some."""
+        memory = MemoryWatch(self._memory, spec.devices, deadline_s=spec.timing.memory_timeout_s)
         try:
             await memory.before_launch()
         except GearshiftError as error:
             raise load_failed(spec.variant, Failure(error.message, fix=error.hint)) from error
+        return memory
 
     async def _spawn(self, spec: LaunchSpec, marker: str) -> tuple[Tree | None, int]:
         """The tree, and the descriptor that its output is read from."""
@@ -128,39 +139,6 @@ class LocalLauncher:
             cause = f"{spec.argv[0]} cannot be started: {str(error) or 'its keeper did not answer'}"
             raise load_failed(spec.variant, Failure(cause)) from error
 
-    def _adopt(
-        self, spec: LaunchSpec, tree: Tree | None, memory: MemoryWatch, log_path: Path, reader: int, began: float
-    ) -> LocalChild:
-        loop, grown = asyncio.get_running_loop(), asyncio.Event()
-        if self._session is None:
-            msg = "the launcher is used outside its context"
-            raise RuntimeError(msg)
-
-        def on_line() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(grown.set)
-
-        child = LocalChild(
-            Launch(
-                spec=spec,
-                tree=tree,
-                log=LaunchLog(reader, LogFile(log_path), spec.log, on_line),
-                log_path=log_path,
-                grown=grown,
-                client=HealthClient(self._session, spec),
-                memory=memory,
-                in_flight=lambda: self._in_flight(spec.variant),
-                others=self._pids,
-                grew=self._dirty.set,
-                forget=lambda: self._forget(child),
-                began=began,
-                spawn_s=time.monotonic() - began,
-            )
-        )
-        self._children.add(child)
-        self._dirty.set()
-        return child
-
     def _refuse_taken_port(self, spec: LaunchSpec) -> None:
         if not (spec.argv and spec.owns_process):
             return
@@ -171,12 +149,22 @@ class LocalLauncher:
             cause = f"port {port} is already taken by {who}"
             raise load_failed(spec.variant, Failure(cause, fix="stop that server, or let Gearshift pick the port"))
 
-    def _forget(self, child: LocalChild) -> None:
+    # -- what children ask and tell: `child.ChildOwner` --------------------------------------------------------------
+
+    def in_flight(self, variant: str) -> int | None:
+        return self._in_flight(variant)
+
+    def pids(self) -> set[int]:
+        return {pid for child in self._children for pid in child.pids}
+
+    def note_growth(self) -> None:
+        self._dirty.set()
+
+    def forget(self, child: LocalChild) -> None:
         self._children.discard(child)
         self._dirty.set()
 
-    def _pids(self) -> set[int]:
-        return {pid for child in self._children for pid in child.pids}
+    # -- the state file --------------------------------------------------------------------------------------------
 
     async def _refresh(self) -> None:
         """Keeps the state file true, off the loop: a look at /proc and a write take milliseconds."""
@@ -194,6 +182,17 @@ class LocalLauncher:
         for tree in trees:
             tree.refresh()
         self._state.write(tree.record for tree in trees)
+
+
+def _setting_from_thread(event: asyncio.Event) -> Callable[[], None]:
+    """What sets an event of this loop from another thread; it does nothing once the loop is closed."""
+    loop = asyncio.get_running_loop()
+
+    def set_event() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    return set_event
 
 
 def write_files(logs: Path, spec: LaunchSpec) -> str | None:

@@ -34,14 +34,14 @@ class Readiness:
         client: HealthClient,
         log: LaunchLog,
         pids: Callable[[], Collection[int]],
-        grown: asyncio.Event,
+        log_grew: asyncio.Event,
     ) -> None:
-        """``pids`` are the tree's processes now, none for an engine outside; ``grown`` is set when the log grew."""
+        """``pids`` are the tree's processes now, none for an engine outside; ``log_grew`` is set at each new line."""
         self._spec = spec
         self._client = client
         self._log = log
         self._pids = pids
-        self._grown = grown
+        self._log_grew = log_grew
 
     async def wait(
         self, began: float, spawn_s: float, death: Callable[[], Awaitable[int | None]] | None
@@ -75,10 +75,10 @@ class Readiness:
     async def _pause(self, began: float) -> None:
         """Until the next look: soon after a new log line, else a share of the time waited so far."""
         delay = min(max(POLL_SHARE * (time.monotonic() - began), FASTEST_POLL_S), SLOWEST_POLL_S)
-        self._grown.clear()
+        self._log_grew.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):
-                await self._grown.wait()
+                await self._log_grew.wait()
                 await asyncio.sleep(LINE_PAUSE_S)
 
     async def _check_owner(self, began: float) -> None:
