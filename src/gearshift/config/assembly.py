@@ -34,14 +34,15 @@ from gearshift.domain.variant import Variant
 
 @dataclass(slots=True)
 class Assembly:
-    """The variants of one document. ``whole`` is its tree with placeholders filled, ``tree`` the part that is sound.
+    """The variants of one document, from two trees of it with placeholders filled.
 
-    ``problems`` and ``leaves`` grow as models are assembled.
+    ``whole`` has all that is written, so that what a variant extends is told right; ``sound`` lacks the parts that did
+    not fit the schema, which were reported. ``problems`` and ``leaves`` grow as models are assembled.
     """
 
     document: Document
     whole: Tree
-    tree: Tree
+    sound: Tree
     base: Base
     engines: Installations
     problems: list[Problem] = field(default_factory=list)
@@ -52,35 +53,43 @@ class Assembly:
         self.leaves.update(section_origins(FileSection, (), self.document, self.base, {"defaults", "models"}))
         return {name: self._model(name, section) for name, section in file.models.items()}
 
+    @property
+    def _whole_models(self) -> Tree:
+        return mapping_at(self.whole, "models")
+
+    @property
+    def _sound_models(self) -> Tree:
+        return mapping_at(self.sound, "models")
+
     def _model(self, name: str, section: ModelSection) -> Model:
         own = {"variants", "sampling", "filters"}
         self.leaves.update(section_origins(ModelSection, ("models", name), self.document, self.base, own))
-        ids = [variant for variant in all_variants(mapping_at(self.tree, "models")) if variant[0] == name]
+        ids = [variant for variant in all_variants(self._sound_models) if variant.model == name]
         variants = [built for variant in ids if (built := self._variant(variant)) is not None]
         return Model(name, tuple(section.aliases), section.route, tuple(variants))
 
     def _variant(self, variant: VariantId) -> Variant | None:
-        chain = extends_chain(variant, mapping_at(self.whole, "models"), self.document)
+        """The variant, its origins noted; None where something is wrong with it, which is then among ``problems``."""
+        chain = extends_chain(variant, self._whole_models, self.document)
         if isinstance(chain, Problem):
             self.problems.append(chain)
             return None
         if any(self._is_pruned(link) for link in (variant, *chain)):
             return None
-        layers = layers_of(variant, mapping_at(self.tree, "models"), mapping_at(self.tree, "defaults"), chain)
+        layers = layers_of(variant, self._sound_models, mapping_at(self.sound, "defaults"), chain)
         merged = merge(layers)
-        at: KeyPath = ("models", variant[0], "variants", variant[1])
-        section = self._section(merged, at)
-        if section is None or not self._is_sound(section, merged, layers, at):
+        section = self._section(merged, variant.path)
+        if section is None or not self._is_sound(section, merged, layers, variant.path):
             return None
-        self.leaves.update(variant_origins(at, merged, self.document, self.base))
-        return build_variant(*variant, section, self.base, self.engines)
+        self.leaves.update(variant_origins(variant.path, merged, self.document, self.base))
+        return build_variant(variant.model, variant.name, section, self.base, self.engines)
 
     def _is_pruned(self, variant: VariantId) -> bool:
         """It, or its `extends`, misfitted and was reported: what seems missing now would have come from there."""
-        whole, sound = mapping_at(self.whole, "models"), mapping_at(self.tree, "models")
-        if variant not in all_variants(sound):
+        if variant not in all_variants(self._sound_models):
             return True
-        return variant_tree(whole, variant).get("extends") != variant_tree(sound, variant).get("extends")
+        written, kept = (variant_tree(models, variant) for models in (self._whole_models, self._sound_models))
+        return written.get("extends") != kept.get("extends")
 
     def _section(self, merged: Merged, at: KeyPath) -> VariantSection | None:
         """The merged tree as a section. Parts that fit alone rarely misfit together; if so the variant is at fault."""

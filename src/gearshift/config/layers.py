@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 from gearshift.config.document import Document
 from gearshift.config.keypath import KeyPath
@@ -18,7 +18,22 @@ from gearshift.domain.errors import Problem
 from gearshift.domain.spelling import near
 
 Tree = Mapping[str, object]
-VariantId = tuple[str, str]  # model, variant
+
+
+class VariantId(NamedTuple):
+    """A variant by its model and its own name."""
+
+    model: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.model}:{self.name}"
+
+    @property
+    def path(self) -> KeyPath:
+        """Where its section stands in the file."""
+        return ("models", self.model, "variants", self.name)
+
 
 _NULL_IS_OFF: frozenset[KeyPath] = frozenset(
     {("stall_timeout",), ("drain_timeout",), ("probe_every",), ("idle", "unload_after")}
@@ -33,7 +48,7 @@ class Layer:
     tree: Tree
     at: KeyPath
     kind: OriginKind
-    base: str | None = None
+    inherited_from: str | None = None  # the variant that it belongs to, for kind "extends"
 
 
 @dataclass(slots=True)
@@ -62,11 +77,10 @@ def merge(layers: Sequence[Layer]) -> Merged:
 
 def layers_of(variant: VariantId, models: Tree, defaults: Tree, chain: Sequence[VariantId]) -> list[Layer]:
     """A variant's layers, lowest first; ``chain`` is what it extends, nearest first."""
-    model, _ = variant
-    of_model = {key: value for key, value in mapping_at(models, model).items() if key in _OF_MODEL}
+    of_model = {key: value for key, value in mapping_at(models, variant.model).items() if key in _OF_MODEL}
     return [
         Layer(defaults, ("defaults",), "defaults"),
-        Layer(of_model, ("models", model), "model"),
+        Layer(of_model, ("models", variant.model), "model"),
         *(_variant_layer(base, models, variant) for base in reversed(chain)),
         _variant_layer(variant, models, variant),
     ]
@@ -77,13 +91,13 @@ def extends_chain(variant: VariantId, models: Tree, document: Document) -> list[
     chain: list[VariantId] = []
     current = variant
     while isinstance(base := variant_tree(models, current).get("extends"), str):
-        at = ("models", current[0], "variants", current[1], "extends")
-        found = find_variant(base, current[0], models)
+        at = (*current.path, "extends")
+        found = find_variant(base, current.model, models)
         if found is None:
-            known = [":".join(known) for known in all_variants(models)] + list(_variants(models, current[0]))
+            known = [*map(str, all_variants(models)), *_variants(models, current.model)]
             return document.problem(at, f"there is no variant {base!r}", hint=near(base, known))
         if found == variant or found in chain:
-            names = " -> ".join(":".join(link) for link in (variant, *chain, found))
+            names = " -> ".join(map(str, (variant, *chain, found)))
             return document.problem(at, f"extends goes in a circle: {names}")
         chain.append(found)
         current = found
@@ -94,13 +108,13 @@ def find_variant(name: str, model: str, models: Tree) -> VariantId | None:
     """``name`` as a variant of ``model``, else as ``model:variant``."""
     other, colon, variant = name.rpartition(":")
     if name in _variants(models, model):
-        return model, name
-    return (other, variant) if colon and variant in _variants(models, other) else None
+        return VariantId(model, name)
+    return VariantId(other, variant) if colon and variant in _variants(models, other) else None
 
 
 def all_variants(models: Tree) -> list[VariantId]:
     """Every variant in file order."""
-    return [(model, variant) for model in models for variant in _variants(models, model)]
+    return [VariantId(model, variant) for model in models for variant in _variants(models, model)]
 
 
 def mapping_at(tree: Tree, key: str) -> Tree:
@@ -111,7 +125,7 @@ def mapping_at(tree: Tree, key: str) -> Tree:
 
 def variant_tree(models: Tree, variant: VariantId) -> Tree:
     """A variant's own section; empty where there is none."""
-    return mapping_at(_variants(models, variant[0]), variant[1])
+    return mapping_at(_variants(models, variant.model), variant.name)
 
 
 def _variants(models: Tree, model: str) -> Tree:
@@ -120,10 +134,9 @@ def _variants(models: Tree, model: str) -> Tree:
 
 def _variant_layer(layer: VariantId, models: Tree, owner: VariantId) -> Layer:
     tree = {key: value for key, value in variant_tree(models, layer).items() if key != "extends"}
-    at: KeyPath = ("models", layer[0], "variants", layer[1])
     if layer == owner:
-        return Layer(tree, at, "file")
-    return Layer(tree, at, "extends", layer[1] if layer[0] == owner[0] else ":".join(layer))
+        return Layer(tree, layer.path, "file")
+    return Layer(tree, layer.path, "extends", layer.name if layer.model == owner.model else str(layer))
 
 
 def _overlay(merged: Merged, into: dict[str, object], tree: Tree, at: KeyPath, layer: Layer) -> None:

@@ -22,11 +22,11 @@ class Origin:
     kind: OriginKind
     line: int | None = None
     file: Path | None = None
-    base: str | None = None  # the variant it was inherited from, for kind "extends"
+    inherited_from: str | None = None  # a variant, for kind "extends"
 
     def __str__(self) -> str:
         where = f"{self.file.name if self.file else 'line'}:{self.line}" if self.line else ""
-        word = {"file": "", "extends": f"extends {self.base}"}.get(self.kind, self.kind)
+        word = {"file": "", "extends": f"extends {self.inherited_from}"}.get(self.kind, self.kind)
         return ", ".join(part for part in (word, where) if part)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gearshift.config.document import Document
 from gearshift.config.keypath import KeyPath
-from gearshift.config.layers import all_variants
+from gearshift.config.layers import VariantId, all_variants
 from gearshift.config.schema import FileSection
 from gearshift.domain.errors import Problem
 from gearshift.domain.spelling import near
@@ -21,7 +21,7 @@ _VARIANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 class DeclaredNames:
     """Every model and variant that the file names, whether or not its section is sound."""
 
-    variants: tuple[tuple[str, str], ...]
+    variants: tuple[VariantId, ...]
     models: tuple[str, ...]
 
     @classmethod
@@ -33,13 +33,13 @@ class DeclaredNames:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        return tuple(":".join(variant) for variant in self.variants)
+        return tuple(map(str, self.variants))
 
     def members(self, name: str) -> tuple[str, ...]:
         """The variant ids that a name stands for: one variant, or all of a model's; none if it is unknown."""
         if name in self.ids:
             return (name,)
-        return tuple(f"{model}:{variant}" for model, variant in self.variants if model == name)
+        return tuple(str(variant) for variant in self.variants if variant.model == name)
 
     def unknown(self, name: str, document: Document, at: KeyPath) -> Iterator[Problem]:
         """A problem when a name stands for nothing."""
@@ -64,17 +64,14 @@ def _well_formed(names: DeclaredNames, document: Document) -> Iterator[Problem]:
         if not _MODEL_NAME.fullmatch(model):
             hint = "no control characters, no blanks at its ends, at most 200 characters"
             yield document.problem(("models", model), f"{model!r} cannot be a model's name", hint=hint)
-    for model, variant in names.variants:
-        if not _VARIANT_NAME.fullmatch(variant):
-            at = ("models", model, "variants", variant)
+    for variant in names.variants:
+        if not _VARIANT_NAME.fullmatch(variant.name):
             hint = "letters, digits and . _ + - after the first"
-            yield document.problem(at, f"{variant!r} cannot be a variant's name", hint=hint)
+            yield document.problem(variant.path, f"{variant.name!r} cannot be a variant's name", hint=hint)
 
 
 def _meanings(file: FileSection, names: DeclaredNames, document: Document) -> Iterator[Problem]:
-    taken: dict[str, KeyPath] = {
-        f"{model}:{variant}": ("models", model, "variants", variant) for model, variant in names.variants
-    }
+    taken: dict[str, KeyPath] = {str(variant): variant.path for variant in names.variants}
     for model in names.models:
         yield from _take(taken, model, ("models", model), document)
     for model, section in file.models.items():

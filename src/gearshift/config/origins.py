@@ -41,7 +41,7 @@ def variant_origins(at: KeyPath, merged: Merged, document: Document, base: Base)
             source = (*layer.at, *leaf)
             written = document.get(source)
             value = REDACTED if _is_secret(leaf, written) else _absolute(leaf, written, base)
-            yield (*at, *leaf), Origin(value, layer.kind, document.line_of(source), document.file, layer.base)
+            yield (*at, *leaf), Origin(value, layer.kind, document.line_of(source), document.file, layer.inherited_from)
         if not given and not _covered(path, merged):
             yield (*at, *path), Origin(default, "engine" if path[0] in _ENGINE_CHOOSES else "default")
 
