@@ -21,7 +21,7 @@ from gearshift.advice.recipe_export import exported
 from gearshift.advice.recipe_making import Maker
 from gearshift.advice.recipe_places import Places, load_recipes, recipe_config, recipe_variant
 from gearshift.advice.recipe_settings import kept_settings
-from gearshift.advice.recipe_source import Source
+from gearshift.advice.recipe_source import HubSource
 from gearshift.artifacts.hub import Hub
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.launch import EngineInstall
@@ -183,8 +183,8 @@ def test_secrets_stay_and_paths_become_relative() -> None:
 @pytest.mark.parametrize("text", ["name", "org/", "/name", "a/b/c", ""])
 def test_a_source_has_an_owner_and_a_name(text: str) -> None:
     with pytest.raises(ValueError, match="names no repository"):
-        Source.parse(text)
-    assert Source.parse("org/name@v1") == Source("org/name", "v1")
+        HubSource.parse(text)
+    assert HubSource.parse("org/name@v1") == HubSource("org/name", "v1")
 
 
 VLLM = packaged_flags("vllm", "0.32.0")

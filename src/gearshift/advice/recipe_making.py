@@ -11,7 +11,7 @@ from typing import Any
 from gearshift.advice.recipe import PinnedEngine, PinnedFile, PinnedFiles, PinnedTemplate, Recipe
 from gearshift.advice.recipe_places import Places
 from gearshift.advice.recipe_settings import kept_settings, relative_to
-from gearshift.advice.recipe_source import Source, with_source
+from gearshift.advice.recipe_source import HubSource, with_source
 from gearshift.artifacts import (
     PARTIAL,
     Hub,
@@ -39,7 +39,7 @@ class Maker:
     places: Places
     hub: Hub
     find_engine: Callable[[EngineRef], EngineInstall]
-    sources: Mapping[str, Source]
+    sources: Mapping[str, HubSource]
     earlier: Mapping[str, Recipe]
     told: Told = lambda _name, _count: None
     unpinned: Callable[[str], None] = lambda _what: None  # told of each thing that could not be pinned
@@ -66,14 +66,14 @@ class Maker:
         revision = variant.args.get("revision")
         return self._of_hub(named, str(revision) if revision else "main")
 
-    def _source(self, variant: Variant, role: str, pinned: PinnedFiles) -> Source | None:
+    def _source(self, variant: Variant, role: str, pinned: PinnedFiles) -> HubSource | None:
         """Where weights are from: as told now, else as an older lock knew of the same folder."""
         if role == "weights" and variant.id in self.sources:
             return self.sources[variant.id]
         recipe = self.earlier.get(variant.id)
         known = recipe.files.get(role) if recipe else None
         if known and known.repository and known.folder == pinned.folder:
-            return Source(known.repository, known.revision)
+            return HubSource(known.repository, known.revision)
         return None
 
     def _local(self, path: Path) -> PinnedFiles:

@@ -11,14 +11,14 @@ from gearshift.domain.errors import GearshiftError
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class HubSource:
     """``ORG/NAME[@REVISION]``; without a revision its main branch."""
 
     repository: str
     revision: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Source:
+    def parse(cls, text: str) -> HubSource:
         """Raises ValueError with the text."""
         repository, _, revision = text.partition("@")
         if repository.count("/") != 1 or not all(repository.split("/")):
@@ -27,7 +27,7 @@ class Source:
         return cls(repository, revision or None)
 
 
-def with_source(pinned: PinnedFiles, source: Source | None, hub: Hub) -> PinnedFiles:
+def with_source(pinned: PinnedFiles, source: HubSource | None, hub: Hub) -> PinnedFiles:
     """The files with their repository and commit, each compared with what the hub has there.
 
     Raises GearshiftError for a file that the revision does not hold, or holds otherwise.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from gearshift.advice.recipe_export import exported, pinned_revision
 from gearshift.advice.recipe_making import Maker
 from gearshift.advice.recipe_places import Places
 from gearshift.advice.recipe_selection import selected, settings_of
-from gearshift.advice.recipe_source import Source
+from gearshift.advice.recipe_source import HubSource
 from gearshift.artifacts import Hub, hub_cache_folder
 from gearshift.cli.config_option import config_option
 from gearshift.cli.recipe_file import ByteProgress
@@ -31,21 +32,31 @@ from gearshift.toolchain import Toolchain
 _PORT = 8000
 
 
-class SourceOf(click.ParamType[tuple[str, Source]]):
+class VariantSource(click.ParamType[tuple[str, HubSource]]):
     """``VARIANT=ORG/NAME[@REVISION]``."""
 
     name = "variant=org/name[@revision]"
 
     def convert(
-        self, value: str | tuple[str, Source], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Source]:
+        self, value: str | tuple[str, HubSource], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, HubSource]:
         if isinstance(value, tuple):
             return value
         variant, _, source = value.partition("=")
         try:
-            return variant, Source.parse(source)
+            return variant, HubSource.parse(source)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class LockSubject:
+    """What is to be pinned: variants of a configuration, beside which a lock may stand already."""
+
+    loaded: LoadedConfig
+    variants: tuple[Variant, ...]
+    lock_file: Path
+    lock: Lock  # empty where there is none yet
 
 
 @click.command("lock")
@@ -57,7 +68,9 @@ class SourceOf(click.ParamType[tuple[str, Source]]):
     help="Write to this file; else to gearshift.lock beside the configuration.",
 )
 @config_option()
-@click.option("--source", "sources", multiple=True, type=SourceOf(), help="Where a variant's local files are from.")
+@click.option(
+    "--source", "sources", multiple=True, type=VariantSource(), help="Where a variant's local files are from."
+)
 @click.option("--export", is_flag=True, help="One file that somebody else can pull and run; to stdout without -o.")
 @click.option("--commands", is_flag=True, help="Print the engines' plain commands instead; nothing is hashed.")
 @pass_session
@@ -66,7 +79,7 @@ def command(
     variants: tuple[str, ...],
     output: Path | None,
     config: Path | None,
-    sources: tuple[tuple[str, Source], ...],
+    sources: tuple[tuple[str, HubSource], ...],
     *,
     export: bool,
     commands: bool,
@@ -78,71 +91,73 @@ def command(
     """
     if export and commands:
         raise click.UsageError("give --export or --commands, not both")
+    subject = _subject(session, config, variants)
+    if commands:
+        _print_commands(session, subject)
+    elif export:
+        _export(session, subject, dict(sources), output)
+    else:
+        _write_lock(session, subject, dict(sources), output or subject.lock_file)
+
+
+def _subject(session: Session, config: Path | None, names: Sequence[str]) -> LockSubject:
     file = config or find_config(Path.cwd(), session.env)
     if file is None:
         raise GearshiftError("there is no configuration here", hint="name it with --config")
     loaded = load_config(file, session.env)
-    meant = _meant(loaded, variants)
-    lock_file = file.absolute().parent / LOCK_FILE
-    known = read_lock(lock_file) if lock_file.exists() else Lock({})
-    if commands:
-        _print_commands(session, meant, known)
-        return
-    places = Places(lock_file.parent, hub_cache_folder(session.env))
-    told = dict(sources)
-    kept = {
-        variant.id: known.recipes[variant.id]
-        for variant in meant
-        if export and variant.id in known.recipes and variant.id not in told
-    }
-    fresh = [variant for variant in meant if variant.id not in kept]
-    made = kept | _made(session, loaded, fresh, places, told, known.recipes)
-    if export:
-        _deliver_export(session, Lock({name: exported(recipe) for name, recipe in made.items()}), output)
-    else:
-        target = output or lock_file
-        _replace(target, lock_text(known.with_recipes(made)))
-        session.output.say(f"wrote {target}: {_counted(made)}")
-
-
-def _meant(loaded: LoadedConfig, names: Sequence[str]) -> tuple[Variant, ...]:
     try:
-        return selected(loaded.settings, names)
+        variants = selected(loaded.settings, names)
     except UnknownModelError as error:
         raise click.UsageError(f"{error.message} ({error.hint})") from error
+    lock_file = file.absolute().parent / LOCK_FILE
+    return LockSubject(loaded, variants, lock_file, read_lock(lock_file) if lock_file.exists() else Lock({}))
+
+
+def _write_lock(session: Session, subject: LockSubject, sources: Mapping[str, HubSource], target: Path) -> None:
+    made = _made(session, subject, subject.variants, sources)
+    _replace(target, lock_text(subject.lock.with_recipes(made)))
+    session.output.say(f"wrote {target}: {_counted(made)}")
+
+
+def _export(session: Session, subject: LockSubject, sources: Mapping[str, HubSource], output: Path | None) -> None:
+    """What is locked already is taken from the lock, unless its source is told anew."""
+    locked = {
+        variant.id: subject.lock.recipes[variant.id]
+        for variant in subject.variants
+        if variant.id in subject.lock.recipes and variant.id not in sources
+    }
+    fresh = [variant for variant in subject.variants if variant.id not in locked]
+    made = locked | _made(session, subject, fresh, sources)
+    _deliver(session, Lock({name: exported(recipe) for name, recipe in made.items()}), output)
 
 
 def _made(
-    session: Session,
-    loaded: LoadedConfig,
-    variants: Sequence[Variant],
-    places: Places,
-    sources: Mapping[str, Source],
-    earlier: Mapping[str, Recipe],
+    session: Session, subject: LockSubject, variants: Sequence[Variant], sources: Mapping[str, HubSource]
 ) -> dict[str, Recipe]:
+    """The recipes of these variants of the subject, made now, by variant id."""
     unused = sources.keys() - {variant.id for variant in variants}
     if unused:
         raise click.UsageError(f"--source names {min(unused)}, which is not locked now")
     with session.output.progress() as progress:
         maker = Maker(
-            places=places,
+            places=Places(subject.lock_file.parent, hub_cache_folder(session.env)),
             hub=Hub.of(session.env),
             find_engine=Toolchain(session.paths, session.env).find,
             sources=sources,
-            earlier=earlier,
+            earlier=subject.lock.recipes,
             told=ByteProgress(progress, "hashing"),
             unpinned=session.output.warn,
         )
-        return {variant.id: maker.make(variant, settings_of(loaded, variant)) for variant in variants}
+        return {variant.id: maker.make(variant, settings_of(subject.loaded, variant)) for variant in variants}
 
 
-def _print_commands(session: Session, variants: Sequence[Variant], known: Lock) -> None:
+def _print_commands(session: Session, subject: LockSubject) -> None:
     """By the flags of the installed engines, else by the packaged tables."""
     toolchain = Toolchain(session.paths, session.env)
     on_gpu = any(device.index is not None for device in open_memory(session.env).devices())
     shown = []
-    for variant in variants:
-        recipe = known.recipes.get(variant.id)
+    for variant in subject.variants:
+        recipe = subject.lock.recipes.get(variant.id)
         revision = pinned_revision(recipe) if recipe else None
         flags = _flags(toolchain, variant.engine)
         shown.append(shell_command(variant, flags, port=_PORT, on_gpu=on_gpu, revision=revision))
@@ -158,7 +173,7 @@ def _flags(toolchain: Toolchain, engine: EngineRef) -> FlagMap:
     return found or packaged_flags(engine.kind, engine.version)
 
 
-def _deliver_export(session: Session, lock: Lock, output: Path | None) -> None:
+def _deliver(session: Session, lock: Lock, output: Path | None) -> None:
     for name, recipe in lock.recipes.items():
         if any(files.repository is None for files in recipe.files.values()):
             session.output.warn(f"nobody can pull {name}: say where its files are from (--source {name}=ORG/NAME)")
