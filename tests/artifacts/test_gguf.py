@@ -16,7 +16,7 @@ from artifacts.gguf_bytes import Entry, gguf_bytes
 from gearshift.artifacts.gguf import read_gguf
 from gearshift.artifacts.gguf_facts import gguf_facts, read_gguf_model, read_projector_bytes
 from gearshift.artifacts.model import read_model
-from gearshift.artifacts.source import BytesSource
+from gearshift.artifacts.source import MemorySource
 from gearshift.domain.errors import GearshiftError
 
 LLAMA: dict[str, Entry] = {
@@ -35,21 +35,21 @@ WEIGHTS = {
 
 
 def test_scalars_and_short_arrays_are_kept_by_name() -> None:
-    header = read_gguf(BytesSource("m", gguf_bytes({"a": 7, "b": True, "c": "text", "d": [1, 2, 3], "e": 0.5})))
+    header = read_gguf(MemorySource("m", gguf_bytes({"a": 7, "b": True, "c": "text", "d": [1, 2, 3], "e": 0.5})))
     assert header.metadata == {"a": 7, "b": True, "c": "text", "d": (1, 2, 3), "e": 0.5}
     assert header.lengths == {"d": 3}
 
 
 def test_long_arrays_leave_only_their_length() -> None:
     words = [f"token {number}" for number in range(5000)]
-    header = read_gguf(BytesSource("m", gguf_bytes({"words": words, "scores": [1] * 5000, "after": 9})))
+    header = read_gguf(MemorySource("m", gguf_bytes({"words": words, "scores": [1] * 5000, "after": 9})))
     assert dict(header.metadata) == {"after": 9}
     assert header.lengths == {"words": 5000, "scores": 5000}
 
 
 def test_a_vocabulary_longer_than_the_read_window_is_stepped_over() -> None:
     words = ["x" * 600 for _ in range(5000)]  # three megabytes in a window of one
-    header = read_gguf(BytesSource("m", gguf_bytes({"words": words, "after": 9})))
+    header = read_gguf(MemorySource("m", gguf_bytes({"words": words, "after": 9})))
     assert header.metadata == {"after": 9}
 
 
@@ -93,7 +93,7 @@ def test_weights_are_never_read_from_the_source() -> None:
 )
 def test_a_file_that_is_none_is_refused_with_the_byte_and_what_was_there(data: bytes, words: str) -> None:
     with pytest.raises(GearshiftError) as caught:
-        read_gguf(BytesSource("broken.gguf", data))
+        read_gguf(MemorySource("broken.gguf", data))
     assert caught.value.message.startswith("broken.gguf: byte ")
     assert words in caught.value.message
     assert caught.value.hint
@@ -126,7 +126,7 @@ ENTRIES = NUMBERS | st.text(max_size=3) | st.lists(st.integers(0, 9), max_size=9
 @given(st.dictionaries(NAMES, ENTRIES), st.sampled_from(["llama", "qwen35", "gemma3", "gemma3n", "nemotron_h", "phi3"]))
 def test_any_hyperparameters_are_read_or_refused(keys: dict[str, Entry], family: str) -> None:
     metadata: dict[str, Entry] = {f"{family}.{name}": value for name, value in keys.items()}
-    header = read_gguf(BytesSource("noise", gguf_bytes({**metadata, "general.architecture": family}, WEIGHTS)))
+    header = read_gguf(MemorySource("noise", gguf_bytes({**metadata, "general.architecture": family}, WEIGHTS)))
     with suppress(GearshiftError):
         facts = gguf_facts([header], name="noise")
         assert len(facts.layers) + len(facts.mtp_layers) == len(facts.layer_bytes) > 0
@@ -134,7 +134,7 @@ def test_any_hyperparameters_are_read_or_refused(keys: dict[str, Entry], family:
 
 def _read_or_refuse(data: bytes) -> None:
     with suppress(GearshiftError):
-        assert read_gguf(BytesSource("noise", data)).version in {2, 3}
+        assert read_gguf(MemorySource("noise", data)).version in {2, 3}
 
 
 def test_bytes_are_sorted_by_role_and_type(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.artifacts.model import read_model
 from gearshift.artifacts.safetensors import read_index, read_safetensors
-from gearshift.artifacts.source import BytesSource
+from gearshift.artifacts.source import MemorySource
 from gearshift.domain.errors import GearshiftError
 
 CONFIG = {
@@ -161,7 +161,7 @@ def test_a_folder_without_weights_still_says_its_layers(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_refused_with_the_reason(data: bytes, words: str) -> None:
     with pytest.raises(GearshiftError) as caught:
-        read_safetensors(BytesSource("bad.safetensors", data))
+        read_safetensors(MemorySource("bad.safetensors", data))
     assert caught.value.message.startswith("bad.safetensors: ")
     assert words in caught.value.message
 
@@ -170,7 +170,7 @@ def test_a_damaged_file_is_refused_with_the_reason(data: bytes, words: str) -> N
 def test_random_bytes_never_fail_with_anything_but_our_error(data: bytes, length: int) -> None:
     for candidate in (data, struct.pack("<Q", length) + data):
         with suppress(GearshiftError):
-            assert read_safetensors(BytesSource("noise", candidate)) is not None
+            assert read_safetensors(MemorySource("noise", candidate)) is not None
 
 
 @given(
@@ -181,7 +181,7 @@ def test_random_bytes_never_fail_with_anything_but_our_error(data: bytes, length
 def test_any_json_header_is_read_or_refused(document: object) -> None:
     raw = json.dumps(document).encode()
     with suppress(GearshiftError):
-        assert read_safetensors(BytesSource("noise", struct.pack("<Q", len(raw)) + raw)) is not None
+        assert read_safetensors(MemorySource("noise", struct.pack("<Q", len(raw)) + raw)) is not None
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"weight_map": 5}', '{"weight_map": {"a": 1}}'])

@@ -16,7 +16,7 @@ from gearshift.bench.workload.corpus import Kind, corpus
 from gearshift.bench.workload.files import WorkloadFileError, read_prompts
 from gearshift.bench.workload.needle import Needle, needles
 from gearshift.bench.workload.prompts import PromptMaker
-from gearshift.bench.workload.source import open_source
+from gearshift.bench.workload.source import open_prompt_source
 from gearshift.bench.workload.tokenizer import ServerTokenizer
 from gearshift.domain.errors import GearshiftError
 
@@ -162,7 +162,7 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path, content: str) -> None
 @pytest.mark.anyio
 async def test_random_ids_are_valid_new_and_as_many_as_asked() -> None:
     server = LocalServer()
-    source = open_source(ServerTokenizer(server, "m"), "ids", None)
+    source = open_prompt_source(ServerTokenizer(server, "m"), "ids", None)
     one, other = await source.make(200), await source.make(200)
     assert len(one.ids) == 200
     assert one.ids != other.ids
@@ -174,17 +174,17 @@ async def test_random_ids_are_valid_new_and_as_many_as_asked() -> None:
 @pytest.mark.anyio
 async def test_ids_of_a_server_without_a_tokenizer_are_unknown() -> None:
     with pytest.raises(GearshiftError, match="no /tokenize"):
-        await open_source(ServerTokenizer(LocalServer(knows=False), "m"), "ids", None).make(5)
+        await open_prompt_source(ServerTokenizer(LocalServer(knows=False), "m"), "ids", None).make(5)
 
 
 @pytest.mark.anyio
 async def test_prompts_of_a_file_come_in_turn_behind_a_nonce(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('"first"\n"second"\n')
-    source = open_source(ServerTokenizer(LocalServer(), "m"), "file", str(path))
+    source = open_prompt_source(ServerTokenizer(LocalServer(), "m"), "file", str(path))
     found = [await source.make(0) for _ in range(3)]
     assert [prompt.text.rsplit("]\n", 1)[1] for prompt in found] == ["first", "second", "first"]
     assert found[0].text != found[2].text
     assert (await source.make(0, nonce=False)).text == "second"
     with pytest.raises(WorkloadFileError, match="need its path"):
-        open_source(ServerTokenizer(LocalServer(), "m"), "file", None)
+        open_prompt_source(ServerTokenizer(LocalServer(), "m"), "file", None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gearshift.artifacts.ggml_types import GGML_TYPES
 from gearshift.artifacts.gguf_cursor import Cursor
-from gearshift.artifacts.source import Source
+from gearshift.artifacts.source import ByteSource
 
 GgufValue = bool | int | float | str | tuple["bool | int | float | str", ...]
 
@@ -61,7 +61,7 @@ class GgufHeader:
         return self.data_offset + max((tensor.offset + tensor.bytes for tensor in self.tensors), default=0)
 
 
-def read_gguf(source: Source) -> GgufHeader:
+def read_gguf(source: ByteSource) -> GgufHeader:
     """Walk one file's header. Raises GearshiftError naming the file, the byte and what was found there."""
     cursor = Cursor(source)
     version = _version(cursor)

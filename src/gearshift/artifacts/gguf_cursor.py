@@ -6,7 +6,7 @@ import struct
 from typing import NoReturn
 
 from gearshift.artifacts.damage import fail
-from gearshift.artifacts.source import Source
+from gearshift.artifacts.source import ByteSource
 
 _WINDOW = 1 << 20  # bytes fetched at once: one page-cache copy, or one HTTP range
 _LONGEST_STRING = 1 << 26  # a chat template is kilobytes; a length beyond this is damage
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<Q")
 class Cursor:
     """Reads forward; every method raises GearshiftError where the file ends too early."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._window = b""
         self._base = 0  # file offset of the window's first byte

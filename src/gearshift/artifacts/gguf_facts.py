@@ -14,7 +14,7 @@ from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, 
 from gearshift.artifacts.gguf import GgufHeader, GgufTensor, read_gguf
 from gearshift.artifacts.gguf_layers import decoder_layers, recurrent_shape
 from gearshift.artifacts.gguf_metadata import Hyperparameters
-from gearshift.artifacts.source import Source, open_source
+from gearshift.artifacts.source import ByteSource, open_source
 
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _BLOCK = re.compile(r"blk\.(\d+)\.")
@@ -100,7 +100,7 @@ def _read_part(path: Path) -> GgufHeader:
         return whole_header(source)
 
 
-def whole_header(source: Source) -> GgufHeader:
+def whole_header(source: ByteSource) -> GgufHeader:
     """The header of a file that is as long as it says. Raises GearshiftError for a damaged or truncated one."""
     header = read_gguf(source)
     if header.tensors and header.end > source.size:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gearshift.artifacts.damage import fail
 from gearshift.artifacts.json_file import json_object, read_json
-from gearshift.artifacts.source import Source
+from gearshift.artifacts.source import ByteSource
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_HEADER = 100_000_000  # the format's own limit
@@ -33,7 +33,7 @@ class SafeTensor:
     shape: tuple[int, ...] = ()
 
 
-def read_safetensors(source: Source) -> tuple[SafeTensor, ...]:
+def read_safetensors(source: ByteSource) -> tuple[SafeTensor, ...]:
     """Read one file's header. Raises GearshiftError naming the file and the byte."""
     prefix = source.read(0, _LENGTH.size)
     if len(prefix) < _LENGTH.size:
@@ -63,7 +63,7 @@ def _tensor(file: str, name: str, entry: object) -> SafeTensor:
     return fail(file, f"byte 8: tensor {name!r} has no usable dtype, shape and data_offsets")
 
 
-def _check_complete(source: Source, header: Mapping[str, Any], data: int) -> None:
+def _check_complete(source: ByteSource, header: Mapping[str, Any], data: int) -> None:
     ends = (entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
     end = data + max(ends, default=0)
     if end > source.size:

@@ -1,4 +1,4 @@
-"""Where header bytes come from: a file now, HTTP ranges later. Short reads are the reader's business."""
+"""Where header bytes come from: a file in memory, or HTTP ranges. Short reads are the reader's business."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 from gearshift.artifacts.damage import fail_to_read
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Random access to one model file."""
 
     @property
@@ -31,7 +31,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BytesSource:
+class MemorySource:
     """Bytes already at hand: the first megabytes of a download, a memory map, a test."""
 
     name: str
@@ -46,11 +46,11 @@ class BytesSource:
 
 
 @contextmanager
-def open_source(path: Path) -> Iterator[BytesSource]:
+def open_source(path: Path) -> Iterator[MemorySource]:
     """A memory map of the file while the block runs. Raises GearshiftError where it cannot be read."""
     try:
         with path.open("rb") as file, _mapped(file.fileno()) as data:
-            yield BytesSource(str(path), data)
+            yield MemorySource(str(path), data)
     except OSError as error:
         fail_to_read(path, error)
 

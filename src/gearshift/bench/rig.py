@@ -21,7 +21,7 @@ from gearshift.bench.trial import Load, Trial, run_trial
 from gearshift.bench.validity import DEFAULT_LIMITS, Limits, overloaded
 from gearshift.bench.workload.needle import Needle, needles
 from gearshift.bench.workload.prompts import Prompt, PromptMaker
-from gearshift.bench.workload.source import Source, open_source
+from gearshift.bench.workload.source import PromptSource, open_prompt_source
 from gearshift.bench.workload.tokenizer import ServerTokenizer
 from gearshift.domain.telemetry import Telemetry
 
@@ -59,7 +59,7 @@ class Rig:
         self._provenance = provenance
         self._stack = AsyncExitStack()
         self._target: Target | None = None
-        self._sources: dict[tuple[str, str, str | None], Source] = {}
+        self._sources: dict[tuple[str, str, str | None], PromptSource] = {}
 
     def under(self, lease: str | None) -> Self:
         """This rig, not entered yet, with every call made under an operator's lease on the variant (None: without)."""
@@ -175,12 +175,12 @@ class Rig:
             calls.append(ask.call(prompt.ids or prompt.text, prompt_tokens=fitted, label=label))
         return calls
 
-    def _source(self, plan: CellPlan) -> Source:
+    def _source(self, plan: CellPlan) -> PromptSource:
         """One source a model and kind, so that fitted texts are shared between cells."""
         model = plan.model or self.target.model
         key = (model, plan.kind, plan.file)
         if key not in self._sources:
-            self._sources[key] = open_source(ServerTokenizer(self._client, model), plan.kind, plan.file)
+            self._sources[key] = open_prompt_source(ServerTokenizer(self._client, model), plan.kind, plan.file)
         return self._sources[key]
 
     def _learn(self, plan: CellPlan, sample: Sample) -> None:
@@ -189,7 +189,7 @@ class Rig:
             source.correct(plan.depth, sample.usage.prompt)
 
 
-async def _prompt(source: Source, plan: CellPlan, needle: Needle | None, *, window: int) -> Prompt:
+async def _prompt(source: PromptSource, plan: CellPlan, needle: Needle | None, *, window: int) -> Prompt:
     """One prompt of the plan: unlike any other from its first word, or alike up to the end of the shared prefix."""
     if not plan.shared_prefix:
         return await source.make(plan.depth, window=window, needle=needle)

@@ -17,7 +17,7 @@ from gearshift.domain.errors import GearshiftError
 _SPREAD = 20_000  # characters of corpus whose ids are drawn from: some thousand different ones
 
 
-class Source(Protocol):
+class PromptSource(Protocol):
     """Makes prompts."""
 
     async def make(
@@ -25,7 +25,9 @@ class Source(Protocol):
     ) -> Prompt: ...
 
 
-def open_source(tokenizer: ServerTokenizer, kind: Kind | Literal["ids", "file"], file: str | None) -> Source:
+def open_prompt_source(
+    tokenizer: ServerTokenizer, kind: Kind | Literal["ids", "file"], file: str | None
+) -> PromptSource:
     """The source of a plan's prompts.
 
     Raises:
