@@ -9,7 +9,7 @@ from typing import Any
 from gearshift.advice.ledger_lines import log_lines
 from gearshift.advice.ledger_missing import missing_figures, traits_of
 from gearshift.domain.startup import DeviceBuffer, StartFigures, StartReport
-from gearshift.engines.starts import Start, read_starts
+from gearshift.engines.starts import LoggedStart, read_starts
 
 Json = dict[str, Any]
 
@@ -19,7 +19,7 @@ class ReadStart:
     """One start of one log. ``log`` names the file; ``missing`` the figures that a complete log would have."""
 
     log: str
-    start: Start
+    start: LoggedStart
     missing: tuple[str, ...]
 
     @property
@@ -42,7 +42,7 @@ def read_log(name: str, lines: Sequence[str]) -> tuple[ReadStart, ...]:
     )
 
 
-def _quoted(start: Start, verbatim: Mapping[str, str]) -> Start:
+def _quoted(start: LoggedStart, verbatim: Mapping[str, str]) -> LoggedStart:
     failure = start.report.failure
     if failure is None or failure.line is None or failure.line not in verbatim:
         return start
@@ -107,4 +107,4 @@ def _speculation(figures: StartFigures) -> Mapping[str, Any] | None:
 
 def _nothing() -> Json:
     """The document of no start at all."""
-    return _figures(ReadStart("", Start("command", StartReport(), None), ()))
+    return _figures(ReadStart("", LoggedStart("command", StartReport(), None), ()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from gearshift.domain.startup import StartFigures, StartReport
 from gearshift.domain.variant import EngineKind
-from gearshift.engines.starts import Start
+from gearshift.engines.starts import LoggedStart
 
 _SIGNS = {  # trait to what only such a log says
     "cpu": re.compile(
@@ -42,7 +42,7 @@ def traits_of(lines: Iterable[str]) -> LogTraits:
     return LogTraits(**{field.name: field.name in found for field in fields(LogTraits)})
 
 
-def missing_figures(start: Start, traits: LogTraits) -> tuple[str, ...]:
+def missing_figures(start: LoggedStart, traits: LogTraits) -> tuple[str, ...]:
     """Names of the figures that are absent, in the order of the document."""
     expected = set(_expected(start.engine, start.report, traits))
     figures = start.report.figures

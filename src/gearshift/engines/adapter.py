@@ -1,4 +1,4 @@
-"""What an engine adapter is given and what it makes: one start of one variant, translated."""
+"""What an engine adapter is given, a launch request, and what it makes of it, a launch spec."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Everything that decides one start."""
+class LaunchRequest:
+    """Everything that an adapter makes a launch spec from."""
 
     variant: Variant
     placement: Placement
@@ -50,7 +50,7 @@ class Adapter(Protocol):
         """How many requests the engine works on at once when the variant does not say."""
         ...
 
-    def spec(self, start: Start) -> LaunchSpec: ...
+    def spec(self, request: LaunchRequest) -> LaunchSpec: ...
 
 
 def is_local(weights: str | None) -> bool:

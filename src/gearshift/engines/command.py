@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from gearshift.domain.launch import Endpoint, LaunchSpec, StopRule
 from gearshift.domain.variant import Variant
-from gearshift.engines.adapter import LOOPBACK, Start
+from gearshift.engines.adapter import LOOPBACK, LaunchRequest
 from gearshift.engines.environment import child_environment, visible_devices
 from gearshift.engines.plain_log import PlainLog
 
@@ -20,17 +20,17 @@ class Command:
 
     inflight = _INFLIGHT
 
-    def spec(self, start: Start) -> LaunchSpec:
-        variant = start.variant
-        port = str(start.port)
-        own = {"CUDA_VISIBLE_DEVICES": visible_devices(start.gpus), "PORT": port} if start.gpus else {"PORT": port}
+    def spec(self, request: LaunchRequest) -> LaunchSpec:
+        variant = request.variant
+        port = str(request.port)
+        own = {"CUDA_VISIBLE_DEVICES": visible_devices(request.gpus), "PORT": port} if request.gpus else {"PORT": port}
         env = {name: _fill(value, port) for name, value in variant.env.items()}
         stop = tuple(_fill(word, port) for word in variant.stop) if variant.stop else None
         return LaunchSpec(
             variant=variant.id,
             argv=tuple(_fill(word, port) for word in variant.command or ()),
-            env=child_environment("command", start.base_env, own, env),
-            endpoint=_endpoint(variant, start.port),
+            env=child_environment("command", request.base_env, own, env),
+            endpoint=_endpoint(variant, request.port),
             served_name=str(variant.args.get("served-model-name") or variant.model),
             log=PlainLog(),
             probe=variant.probe,
@@ -38,7 +38,7 @@ class Command:
             timing=variant.timing,
             health_path=None,
             owns_process=variant.upstream is None and stop is None,
-            devices=start.placement.devices,
+            devices=request.placement.devices,
             metrics_path=None,
         )
 

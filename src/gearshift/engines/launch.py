@@ -9,7 +9,7 @@ from gearshift.domain.device import Device
 from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
 from gearshift.domain.startup import LogFold
 from gearshift.domain.variant import EngineKind, Variant
-from gearshift.engines.adapter import Adapter, Start
+from gearshift.engines.adapter import Adapter, LaunchRequest
 from gearshift.engines.command import Command
 from gearshift.engines.flags import packaged_flags
 from gearshift.engines.llamacpp import LlamaCpp
@@ -39,8 +39,8 @@ def launch_spec(
     flags = install.flags or packaged_flags(install.kind, install.version)
     if not placement.devices:
         placement = Placement(tuple(device.id for device in devices), placement.kv_bytes, placement.context)
-    start = Start(variant, placement, install, flags, port, folder, base_env)
-    return ADAPTERS[install.kind].spec(start)
+    request = LaunchRequest(variant, placement, install, flags, port, folder, base_env)
+    return ADAPTERS[install.kind].spec(request)
 
 
 def default_inflight(variant: Variant) -> int:

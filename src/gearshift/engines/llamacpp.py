@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gearshift.domain.launch import Endpoint, LaunchSpec, MetricNames, StopRule
 from gearshift.domain.variant import Variant
-from gearshift.engines.adapter import LOOPBACK, Start, is_local
+from gearshift.engines.adapter import LOOPBACK, LaunchRequest, is_local
 from gearshift.engines.arguments import Default, arguments, given_value
 from gearshift.engines.environment import child_environment, visible_devices
 from gearshift.engines.flags import find_flag
@@ -31,36 +31,36 @@ class LlamaCpp:
 
     inflight = AUTO_SLOTS
 
-    def spec(self, start: Start) -> LaunchSpec:
-        variant = start.variant
+    def spec(self, request: LaunchRequest) -> LaunchSpec:
+        variant = request.variant
         return LaunchSpec(
             variant=variant.id,
-            argv=(*start.install.command, *arguments(start.flags, _defaults(start), variant.args)),
-            env=child_environment("llama.cpp", start.base_env, _own_environment(start), variant.env),
-            endpoint=Endpoint(f"http://{LOOPBACK}:{start.port}", LOOPBACK, start.port),
-            served_name=_served_name(start),
+            argv=(*request.install.command, *arguments(request.flags, _defaults(request), variant.args)),
+            env=child_environment("llama.cpp", request.base_env, _own_environment(request), variant.env),
+            endpoint=Endpoint(f"http://{LOOPBACK}:{request.port}", LOOPBACK, request.port),
+            served_name=_served_name(request),
             log=LlamaCppLog(),
             probe=variant.probe,
             stop=StopRule(grace_s=variant.timing.stop_grace_s),
             timing=variant.timing,
-            devices=start.placement.devices,
+            devices=request.placement.devices,
             metrics=METRICS,
         )
 
 
-def _defaults(start: Start) -> list[Default]:
-    variant = start.variant
+def _defaults(request: LaunchRequest) -> list[Default]:
+    variant = request.variant
     return [
         *_weights(variant),
         ("host", LOOPBACK),
-        ("port", start.port),
+        ("port", request.port),
         ("alias", variant.model),
         ("metrics", None),
         ("log-verbosity", _LOG_LEVEL),
-        *_context(start),
-        *_placement(start),
+        *_context(request),
+        *_placement(request),
         *_cache_types(variant),
-        *llamacpp_speculation(variant.speculation, start.flags, start.placement.devices),
+        *llamacpp_speculation(variant.speculation, request.flags, request.placement.devices),
         *_template(variant),
     ]
 
@@ -71,20 +71,20 @@ def _weights(variant: Variant) -> list[Default]:
     return [("model" if is_local(variant.weights) else "hf-repo", variant.weights)]
 
 
-def _context(start: Start) -> list[Default]:
+def _context(request: LaunchRequest) -> list[Default]:
     """Slots and window. An explicit -np splits the window between the slots unless the pool is unified, so it is."""
-    slots = start.variant.parallel or AUTO_SLOTS
-    context: list[Default] = [("ctx-size", start.context)] if start.context else []
+    slots = request.variant.parallel or AUTO_SLOTS
+    context: list[Default] = [("ctx-size", request.context)] if request.context else []
     unified: list[Default] = [("kv-unified", None)] if slots > 1 else []
     return [*context, ("parallel", slots), *unified]
 
 
-def _placement(start: Start) -> list[Default]:
+def _placement(request: LaunchRequest) -> list[Default]:
     """Without a context of ours llama.cpp's own --fit has to find one, and refuses to where -ngl is given."""
-    if not start.on_gpu:
-        nowhere = find_flag(start.flags, "device")
+    if not request.on_gpu:
+        nowhere = find_flag(request.flags, "device")
         return [("device", "none") if nowhere else ("gpu-layers", 0)]
-    return [("fit", "off"), ("gpu-layers", "all")] if start.context else []
+    return [("fit", "off"), ("gpu-layers", "all")] if request.context else []
 
 
 def _cache_types(variant: Variant) -> list[Default]:
@@ -103,18 +103,18 @@ def _template(variant: Variant) -> list[Default]:
     return [("jinja", None), ("chat-template-file", str(variant.template))] if variant.template else []
 
 
-def _served_name(start: Start) -> str:
-    alias = given_value(start.flags, start.variant.args, "alias")
-    return str(alias).partition(",")[0] if alias else start.variant.model
+def _served_name(request: LaunchRequest) -> str:
+    alias = given_value(request.flags, request.variant.args, "alias")
+    return str(alias).partition(",")[0] if alias else request.variant.model
 
 
-def _own_environment(start: Start) -> dict[str, str]:
+def _own_environment(request: LaunchRequest) -> dict[str, str]:
     """A home of its own, so that no config.ini is read unseen; the caches stay where they are."""
-    home = start.base_env.get("HOME", "/")
+    home = request.base_env.get("HOME", "/")
     return {
-        "HOME": str(start.folder),
-        "XDG_CONFIG_HOME": str(start.folder / "config"),
-        "XDG_CACHE_HOME": start.base_env.get("XDG_CACHE_HOME") or f"{home}/.cache",
-        "CUDA_CACHE_PATH": start.base_env.get("CUDA_CACHE_PATH") or f"{home}/.nv/ComputeCache",
-        "CUDA_VISIBLE_DEVICES": visible_devices(start.placement.devices),
+        "HOME": str(request.folder),
+        "XDG_CONFIG_HOME": str(request.folder / "config"),
+        "XDG_CACHE_HOME": request.base_env.get("XDG_CACHE_HOME") or f"{home}/.cache",
+        "CUDA_CACHE_PATH": request.base_env.get("CUDA_CACHE_PATH") or f"{home}/.nv/ComputeCache",
+        "CUDA_VISIBLE_DEVICES": visible_devices(request.placement.devices),
     }

@@ -45,7 +45,7 @@ _LEAP_YEAR = "2024"  # vLLM's clock names no year; any leap year can hold its da
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LoggedStart:
     """One start as its log tells it. ``start_s`` is the time from the first stamped line to ready; None = unknown."""
 
     engine: EngineKind
@@ -58,7 +58,7 @@ def engine_of(lines: Iterable[str]) -> EngineKind:
     return _engine_of(map(clean, lines))
 
 
-def read_starts(lines: Iterable[str], engine: EngineKind | None = None) -> tuple[Start, ...]:
+def read_starts(lines: Iterable[str], engine: EngineKind | None = None) -> tuple[LoggedStart, ...]:
     """Every start in a log in the order in which they began; empty for an empty log.
 
     Of a router only its children are starts: its own lines load no model.
@@ -113,7 +113,7 @@ def _seconds(date: str, time: str) -> float | None:
         return None
 
 
-def _tells_anything(start: Start) -> bool:
+def _tells_anything(start: LoggedStart) -> bool:
     report = start.report
     return report.ready or report.failure is not None or bool(report.figures.buffers)
 
@@ -162,7 +162,7 @@ def _folded(kind: EngineKind, lines: Iterable[_Line]) -> LogFold:
     return state
 
 
-def _read(kind: EngineKind, lines: list[_Line]) -> Start:
+def _read(kind: EngineKind, lines: list[_Line]) -> LoggedStart:
     state: LogFold = log_fold(kind)
     wrapped = _wrapped(lines)
     first: float | None = None
@@ -174,7 +174,7 @@ def _read(kind: EngineKind, lines: list[_Line]) -> Start:
         first = last if first is None else first
         if state.report.ready and not was_ready and first is not None and last is not None:
             start_s = last - first if last >= first else None  # lines out of order time nothing
-    return Start(kind, state.report, start_s)
+    return LoggedStart(kind, state.report, start_s)
 
 
 def _wrapped(lines: Iterable[_Line]) -> bool:

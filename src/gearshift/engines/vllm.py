@@ -7,7 +7,7 @@ import math
 
 from gearshift.domain.launch import Endpoint, HttpCall, LaunchSpec, MetricNames, SleepRule, StopRule
 from gearshift.domain.units import GIB
-from gearshift.engines.adapter import LOOPBACK, Start, is_local
+from gearshift.engines.adapter import LOOPBACK, LaunchRequest, is_local
 from gearshift.engines.arguments import Default, arguments, given_value
 from gearshift.engines.environment import child_environment, visible_devices
 from gearshift.engines.speculation import vllm_speculation
@@ -36,103 +36,107 @@ class Vllm:
 
     inflight = AUTO_SEQUENCES
 
-    def spec(self, start: Start) -> LaunchSpec:
-        variant = start.variant
+    def spec(self, request: LaunchRequest) -> LaunchSpec:
+        variant = request.variant
         return LaunchSpec(
             variant=variant.id,
-            argv=(*start.install.command, *_positional(start), *arguments(start.flags, _defaults(start), variant.args)),
-            env=child_environment("vllm", start.base_env, _own_environment(start), variant.env),
-            endpoint=Endpoint(f"http://{LOOPBACK}:{start.port}", LOOPBACK, start.port),
-            served_name=_served_name(start),
+            argv=(
+                *request.install.command,
+                *_positional(request),
+                *arguments(request.flags, _defaults(request), variant.args),
+            ),
+            env=child_environment("vllm", request.base_env, _own_environment(request), variant.env),
+            endpoint=Endpoint(f"http://{LOOPBACK}:{request.port}", LOOPBACK, request.port),
+            served_name=_served_name(request),
             log=VllmLog(),
             probe=variant.probe,
             stop=StopRule(grace_s=variant.timing.stop_grace_s),
             timing=variant.timing,
-            devices=start.placement.devices,
+            devices=request.placement.devices,
             metrics=METRICS,
-            sleep=_sleep_rule(start),
+            sleep=_sleep_rule(request),
         )
 
 
-def _takes_positional(start: Start) -> bool:
-    return start.install.command[-1:] == ("serve",)
+def _takes_positional(request: LaunchRequest) -> bool:
+    return request.install.command[-1:] == ("serve",)
 
 
-def _positional(start: Start) -> tuple[str, ...]:
-    weights = start.variant.weights
-    return (weights,) if weights and _takes_positional(start) else ()
+def _positional(request: LaunchRequest) -> tuple[str, ...]:
+    weights = request.variant.weights
+    return (weights,) if weights and _takes_positional(request) else ()
 
 
-def _defaults(start: Start) -> list[Default]:
-    variant = start.variant
+def _defaults(request: LaunchRequest) -> list[Default]:
+    variant = request.variant
     optional: list[tuple[str, str | int | None]] = [
-        ("model", None if _takes_positional(start) else variant.weights),
+        ("model", None if _takes_positional(request) else variant.weights),
         ("host", LOOPBACK),
-        ("port", start.port),
+        ("port", request.port),
         ("served-model-name", variant.model),
-        ("max-model-len", start.context),
+        ("max-model-len", request.context),
         ("kv-cache-dtype", variant.kv_dtype),
-        ("kv-cache-memory-bytes", _kv_bytes(start)),
-        ("tensor-parallel-size", _tensor_parallel(start)),
+        ("kv-cache-memory-bytes", _kv_bytes(request)),
+        ("tensor-parallel-size", _tensor_parallel(request)),
         ("max-num-seqs", variant.parallel),
         ("speculative-config", vllm_speculation(variant.speculation)),
         ("chat-template", str(variant.template) if variant.template else None),
     ]
-    sleeping: list[Default] = [("enable-sleep-mode", None)] if _can_sleep(start) else []
+    sleeping: list[Default] = [("enable-sleep-mode", None)] if _can_sleep(request) else []
     return [*((name, value) for name, value in optional if value is not None), *sleeping]
 
 
-def _kv_bytes(start: Start) -> int | None:
+def _kv_bytes(request: LaunchRequest) -> int | None:
     """The pool per device: the planner's, the variant's own figure, or on a CPU a bound, for lack of a sane default."""
-    chosen = start.placement.kv_bytes
-    if chosen is None and isinstance(start.variant.kv_bytes, int):
-        chosen = start.variant.kv_bytes
-    bounded = not start.on_gpu and "VLLM_CPU_KVCACHE_SPACE" not in {**start.base_env, **start.variant.env}
+    chosen = request.placement.kv_bytes
+    if chosen is None and isinstance(request.variant.kv_bytes, int):
+        chosen = request.variant.kv_bytes
+    bounded = not request.on_gpu and "VLLM_CPU_KVCACHE_SPACE" not in {**request.base_env, **request.variant.env}
     return CPU_KV_BYTES if chosen is None and bounded else chosen
 
 
-def _tensor_parallel(start: Start) -> int | None:
+def _tensor_parallel(request: LaunchRequest) -> int | None:
     """One rank a GPU, unless the user spreads the model over pipeline or data parallel ranks."""
     spread = ("pipeline-parallel-size", "data-parallel-size")
-    if any(given_value(start.flags, start.variant.args, name) is not None for name in spread):
+    if any(given_value(request.flags, request.variant.args, name) is not None for name in spread):
         return None
-    return len(start.gpus) if len(start.gpus) > 1 else None
+    return len(request.gpus) if len(request.gpus) > 1 else None
 
 
-def _served_name(start: Start) -> str:
-    given = given_value(start.flags, start.variant.args, "served-model-name")
+def _served_name(request: LaunchRequest) -> str:
+    given = given_value(request.flags, request.variant.args, "served-model-name")
     first = given[0] if isinstance(given, tuple) else given
-    return str(first) if first is not None else start.variant.model
+    return str(first) if first is not None else request.variant.model
 
 
-def _can_sleep(start: Start) -> bool:
-    return start.variant.sleep is not None and start.on_gpu  # the CPU backend refuses the flag
+def _can_sleep(request: LaunchRequest) -> bool:
+    return request.variant.sleep is not None and request.on_gpu  # the CPU backend refuses the flag
 
 
-def _own_environment(start: Start) -> dict[str, str]:
+def _own_environment(request: LaunchRequest) -> dict[str, str]:
     """Our load deadline is the only one; nothing is reported home; local weights never ask the hub."""
     env = {
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
-        "VLLM_ENGINE_READY_TIMEOUT_S": str(math.ceil(start.variant.timing.load_timeout_s)),
-        "CUDA_VISIBLE_DEVICES": visible_devices(start.placement.devices),
+        "VLLM_ENGINE_READY_TIMEOUT_S": str(math.ceil(request.variant.timing.load_timeout_s)),
+        "CUDA_VISIBLE_DEVICES": visible_devices(request.placement.devices),
     }
-    speculation = start.variant.speculation
-    if is_local(start.variant.weights) and (
+    speculation = request.variant.speculation
+    if is_local(request.variant.weights) and (
         speculation is None or not speculation.draft or is_local(speculation.draft)
     ):
         env["HF_HUB_OFFLINE"] = "1"
-    if not start.on_gpu:  # binding to cores fails on a container's odd cpusets, and two engines would share one core
-        env["VLLM_CPU_OMP_THREADS_BIND"] = start.base_env.get("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-    if _can_sleep(start):
+    if not request.on_gpu:  # binding to cores fails on a container's odd cpusets, and two engines would share one core
+        env["VLLM_CPU_OMP_THREADS_BIND"] = request.base_env.get("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    if _can_sleep(request):
         env["VLLM_SERVER_DEV_MODE"] = "1"
     return env
 
 
-def _sleep_rule(start: Start) -> SleepRule | None:
+def _sleep_rule(request: LaunchRequest) -> SleepRule | None:
     """Level 2 drops the weights, so they are read again between the two halves of the wake (vllm.md section 4)."""
-    sleep = start.variant.sleep
-    if sleep is None or not _can_sleep(start):
+    sleep = request.variant.sleep
+    if sleep is None or not _can_sleep(request):
         return None
     wake_s = sleep.wake_timeout_s
     reload_weights = json.dumps({"method": "reload_weights"}).encode()
