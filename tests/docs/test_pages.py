@@ -29,3 +29,29 @@ def test_every_relative_link_leads_somewhere() -> None:
 
 def test_contributing_is_short() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 60
+
+
+def test_every_page_that_code_or_a_design_names_is_in_the_repository() -> None:
+    pages = {page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/*.md")} | {"README.md", "CONTRIBUTING.md"}
+    elsewhere = {"docs/gguf.md"}  # ggml's
+    missing = [
+        f"{source.relative_to(ROOT)}: {name}"
+        for source in (ROOT / "src").rglob("*")
+        if source.suffix in {".py", ".md"}
+        for name in re.findall(r"(?<!\]\()(?<![\w./-])[A-Za-z][\w/-]*\.md\b", source.read_text())
+        if name not in pages | elsewhere and not (source.parent / name).exists()
+    ]
+    assert missing == []
+
+
+def test_every_name_in_a_design_is_in_the_code_that_it_tells_of() -> None:
+    code = "\n".join(path.read_text() for path in (ROOT / "src/gearshift").rglob("*.py"))
+    elsewhere = {"ECHILD"}  # the kernel's
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in (ROOT / "src/gearshift").rglob("design.md")
+        for name in re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", page.read_text())
+        if not (page.parent / name).exists() and name not in elsewhere
+        if name.endswith(".py") or not re.search(rf"\b{name.rpartition('.')[2]}\b", code)
+    ]
+    assert missing == []

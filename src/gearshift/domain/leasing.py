@@ -81,7 +81,7 @@ class Ticket(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VariantStatus:
-    """One row of `ps`: the contract of design section 12. None = unknown."""
+    """One row of `ps`; `ps --json` and the admin API print these fields under these names. None = unknown."""
 
     variant: str
     engine: str

@@ -1,4 +1,4 @@
-"""llama.cpp's buffers gathered from its log: contexts, passes and restarts told apart (llamacpp.md section 4.3)."""
+"""llama.cpp's buffers gathered from its log: contexts, passes and restarts told apart."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def child_environment(
 ) -> dict[str, str]:
     """The whole environment of a child: allowed names of ``base``, then the adapter's own, then the variant's.
 
-    Not passed on: GEARSHIFT keys, API keys of other services, and LLAMA_ARG_*, which would change flags unseen
-    (llamacpp.md section 1.3). GPU selection is always the adapter's or the variant's.
+    Not passed on: GEARSHIFT keys, API keys of other services, and LLAMA_ARG_*, which would change flags
+    unseen. GPU selection is always the adapter's or the variant's.
     """
     prefixes = (*_PREFIXES, *_ENGINE_PREFIXES.get(kind, ()))
     allowed = {name: value for name, value in base.items() if name in _NAMES or name.startswith(prefixes)}

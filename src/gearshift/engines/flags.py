@@ -15,7 +15,7 @@ from gearshift.engines.vllm_history import flags_of as vllm_flags_of
 
 LLAMACPP_TABLE = "11434"  # llama.cpp build the packaged table was read from
 VLLM_TABLE = "0.32.0"  # vLLM release likewise
-_MMAP_GONE = 10884  # first build without --mmap, --no-mmap, --mlock, --direct-io (llamacpp.md section 2)
+_MMAP_GONE = 10884  # first build without --mmap, --no-mmap, --mlock, --direct-io
 
 
 def plain_name(name: str) -> str:

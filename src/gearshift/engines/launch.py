@@ -44,7 +44,7 @@ def launch_spec(
 
 
 def default_inflight(variant: Variant) -> int:
-    """How many requests are sent to the engine at once: ``max_inflight``, else its slots (contract of section 5)."""
+    """How many requests are sent to the engine at once: ``max_inflight``, else its slots."""
     return variant.max_inflight or variant.parallel or ADAPTERS[variant.engine.kind].inflight
 
 

@@ -31,7 +31,7 @@ def wrapper_clock(line: str) -> tuple[str, str] | None:
 
 
 def clean(line: str) -> str:
-    """The line without colours and whatever a wrapper put before it (llamacpp.md section 4.3 g).
+    """The line without colours and whatever a wrapper put before it.
 
     A progress bar repaints its line after carriage returns: only the last state is kept. A line of another process
     that was printed behind an unfinished bar is that process's line.

@@ -1,4 +1,4 @@
-"""llama.cpp: a variant as a ``llama-server`` start (llamacpp.md sections 1, 3 and 10)."""
+"""llama.cpp: a variant as a ``llama-server`` start."""
 
 from __future__ import annotations
 

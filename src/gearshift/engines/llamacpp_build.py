@@ -1,4 +1,4 @@
-"""The build number of a llama.cpp binary, as ``--version`` and a server's log print it (llamacpp.md section 2)."""
+"""The build number of a llama.cpp binary, as ``--version`` and a server's log print it."""
 
 from __future__ import annotations
 

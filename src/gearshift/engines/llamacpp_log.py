@@ -1,4 +1,4 @@
-"""The fold over llama-server's log: stages, buffers, root cause (llamacpp.md section 4)."""
+"""The fold over llama-server's log: stages, buffers, root cause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPEC_MAX = re.compile(r"n_max=(\d{1,6})")
 _PROJECTOR = re.compile(rf"model size:\s*({NUMBER}) MiB")
 _SEVERE = re.compile(r"CUDA error|GGML_ASSERT|cudaMalloc failed|failed to allocate|terminate called|Segmentation fault")
 _BARE_ERROR = re.compile(r"error: |error while handling argument |terminate called|GGML_ASSERT|.*: GGML_ASSERT")
-_UNLEVELLED = re.compile(  # failure lines of builds that print no level letter (section 4.5)
+_UNLEVELLED = re.compile(  # failure lines of builds that print no level letter
     r"cudaMalloc failed|failed to allocate|failed to initialize the context|error loading model|failed to load model"
     r"|exiting due to|invalid magic|failed to open|couldn't bind|doesn't contain MTP layers"
 )

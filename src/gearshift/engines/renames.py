@@ -1,4 +1,4 @@
-"""Flags and variables that are gone, with what to write instead (llamacpp.md section 2, vllm.md section 9)."""
+"""Flags and variables that are gone, with what to write instead."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def is_off(speculation: Speculation | None) -> bool:
 
 
 def llamacpp_method(method: str, flags: FlagMap) -> str:
-    """The ``--spec-type`` for a method; builds of May 2026 called MTP plain ``mtp`` (llamacpp.md section 2)."""
+    """The ``--spec-type`` for a method; builds of May 2026 called MTP plain ``mtp``."""
     name = _LLAMACPP.get(method, method)
     flag = find_flag(flags, "spec-type")
     known = flag.choices if flag else ()

@@ -1,4 +1,4 @@
-"""vLLM: a variant as an OpenAI API server start (vllm.md sections 1.5, 4, 5, 7 and 9)."""
+"""vLLM: a variant as an OpenAI API server start."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _own_environment(request: LaunchRequest) -> dict[str, str]:
 
 
 def _sleep_rule(request: LaunchRequest) -> SleepRule | None:
-    """Level 2 drops the weights, so they are read again between the two halves of the wake (vllm.md section 4)."""
+    """Level 2 drops the weights, so they are read again between the two halves of the wake."""
     sleep = request.variant.sleep
     if sleep is None or not _can_sleep(request):
         return None

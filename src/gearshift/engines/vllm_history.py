@@ -1,4 +1,4 @@
-"""What each vLLM release from 0.22 to 0.33 added to the server's flags and took from them (vllm.md section 9)."""
+"""What each vLLM release from 0.22 to 0.33 added to the server's flags and took from them."""
 
 from __future__ import annotations
 

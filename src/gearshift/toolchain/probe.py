@@ -96,7 +96,7 @@ def kept_help(version: str | None, command: Sequence[str], cache: Path) -> str |
 
 
 def digest(binary: Path) -> str:
-    """The SHA-256 of a binary, which identifies it where its build number does not (llamacpp.md section 2)."""
+    """The SHA-256 of a binary, which identifies it where its build number does not."""
     stat = binary.stat()
     return _digest(binary, stat.st_mtime_ns, stat.st_size)
 

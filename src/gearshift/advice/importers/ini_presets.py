@@ -1,4 +1,4 @@
-"""llama-server's router presets: an INI file with a section per model and `[*]` for all (llamacpp.md section 1.3)."""
+"""llama-server's router presets: an INI file with a section per model and `[*]` for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""llama-swap's YAML: one model of ours for each of theirs, with one variant (gateway.md sections A2 and A3)."""
+"""llama-swap's YAML: one model of ours for each of theirs, with one variant."""
 
 from __future__ import annotations
 
