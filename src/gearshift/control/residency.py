@@ -15,7 +15,7 @@ from gearshift.control.journal import Journal
 from gearshift.control.lessons import Lessons
 from gearshift.control.preparation import Preparation
 from gearshift.control.resident import Loaded, Resident
-from gearshift.control.swaps import Departure, SwapLedger
+from gearshift.control.swaps import Departure, Loading, SwapTimer
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError, StopIncompleteError
 from gearshift.domain.launch import Child, Launcher, LaunchSpec
 from gearshift.domain.leasing import Upstream
@@ -39,14 +39,6 @@ class Dependencies:
 
 
 @dataclass(slots=True)
-class Loading:
-    """When a variant's present or last load began and ended, monotonic seconds."""
-
-    began: float
-    ended: float | None = None
-
-
-@dataclass(slots=True)
 class Residency:
     """Every variant's resident. ``dispatch`` takes events into the loop; ``slot`` shows the scheduler's view."""
 
@@ -58,7 +50,7 @@ class Residency:
     loadings: dict[str, Loading] = field(default_factory=dict)
     log_paths: dict[str, Path] = field(default_factory=dict)  # of the newest launch
     _variants: dict[str, Variant] = field(default_factory=dict)  # as each was last started: it may leave the config
-    _swaps: SwapLedger = field(default_factory=SwapLedger)
+    _swaps: SwapTimer = field(default_factory=SwapTimer)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def upstream(self, variant: str) -> Upstream | None:
@@ -93,8 +85,8 @@ class Residency:
             lambda child: self._note_log(variant, child),
         )
         self.residents[variant] = resident
-        self.loadings[variant] = Loading(time.monotonic())
-        resident.begin(self._live(variant, resident, stopped, wake=wake))
+        self.loadings[variant] = loading = Loading(stopped, time.monotonic())
+        resident.begin(self._live(variant, resident, loading, wake=wake))
 
     def stop(self, variant: str) -> None:
         """End it; ends in Stopped or StopFailed."""
@@ -112,25 +104,25 @@ class Residency:
 
     # -- one life --------------------------------------------------------------------------------------------------
 
-    async def _live(self, variant: str, resident: Resident, stopped: tuple[str, ...], *, wake: bool) -> None:
-        loading = self.loadings[variant]
+    async def _live(self, variant: str, resident: Resident, loading: Loading, *, wake: bool) -> None:
+        """From the effect to the engine's death; a stop ends it at any point."""
         try:
             loaded = await resident.load(wake=wake)
         except LoadFailedError as error:
-            self._load_failed(variant, stopped, loading, error.failure)
+            self._load_failed(variant, loading, error.failure)
             return
         except GearshiftError as error:
-            self._load_failed(variant, stopped, loading, Failure(error.message, fix=error.hint))
+            self._load_failed(variant, loading, Failure(error.message, fix=error.hint))
             return
         except Exception as error:  # a fault of ours must not leave its waiters hanging
             log.exception("load broke", variant=variant)
-            self._load_failed(variant, stopped, loading, Failure(f"Gearshift failed while loading it: {error!r}"))
+            self._load_failed(variant, loading, Failure(f"Gearshift failed while loading it: {error!r}"))
             return
         loading.ended = time.monotonic()
         self.dispatch(
             Ready(variant, loaded.total_s if loaded.cold else None, self.dependencies.lessons.claimed(variant))
         )
-        self._record(variant, stopped, loading.began, loaded)
+        self._record(variant, loading, loaded)
         learning = self.dependencies.lessons.learn(
             self._variants[variant], resident, awake=lambda: self._serves_since(variant, loading)
         )
@@ -144,13 +136,13 @@ class Residency:
         self.dependencies.journal.add("variant.died", variant=variant, cause=failure.cause, line=failure.line)
         self.dispatch(Died(variant, failure))
 
-    def _load_failed(self, variant: str, stopped: tuple[str, ...], loading: Loading, failure: Failure) -> None:
+    def _load_failed(self, variant: str, loading: Loading, failure: Failure) -> None:
         loading.ended = time.monotonic()
         log.error("load failed", variant=variant, cause=failure.cause, line=failure.line)
         self.dependencies.journal.add(
             "load.failed", variant=variant, cause=failure.cause, line=failure.line, fix=failure.fix
         )
-        self._record(variant, stopped, loading.began, None, failure.cause)
+        self._record(variant, loading, None, failure.cause)
         self.dispatch(LoadFailed(variant, failure))
 
     async def _stop(self, variant: str) -> None:
@@ -197,15 +189,13 @@ class Residency:
             "variant.left", variant=gone.variant, drain_s=gone.drain_s, took_s=time.monotonic() - gone.began
         )
 
-    def _record(
-        self, variant: str, stopped: tuple[str, ...], began: float, loaded: Loaded | None, failure: str | None = None
-    ) -> None:
-        record = self._swaps.arrived(variant, stopped, began, loaded, failure)
+    def _record(self, variant: str, loading: Loading, loaded: Loaded | None, failure: str | None = None) -> None:
+        record = self._swaps.arrived(variant, loading, loaded, failure)
         self.dependencies.sink.swap(record)
         self.dependencies.journal.add(
             "swap.done" if loaded else "swap.failed",
             variant=variant,
-            stopped=list(stopped),
+            stopped=list(loading.stopped),
             drain_s=record.drain_s,
             stop_s=record.stop_s,
             memory_s=record.memory_s,
