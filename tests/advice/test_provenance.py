@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gearshift.advice.provenance import Running, Witness, without_port
+from gearshift.advice.provenance import ProvenanceReader, Running, without_port
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.provenance import EngineBuild, Gpu, GpuSettings, Provenance
 
@@ -20,8 +20,8 @@ PORT = 41001
 GONE = 2**22 + 1  # above the kernel's highest pid
 
 
-def witness(config: Path | None = None, devices: tuple[Device, ...] = ()) -> Witness:
-    return Witness("0.1.0", devices, config, settings=lambda: {"GPU-a": GpuSettings(power_limit_w=350.0)})
+def reader(config: Path | None = None, devices: tuple[Device, ...] = ()) -> ProvenanceReader:
+    return ProvenanceReader("0.1.0", devices, config, settings=lambda: {"GPU-a": GpuSettings(power_limit_w=350.0)})
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def engine(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None =
 
 
 def told(pid: int | None, *, sets: frozenset[str] = frozenset(), config: Path | None = None) -> Provenance:
-    return witness(config).tell(Running("m:a", BUILD, pid, PORT, sets))
+    return reader(config).read(Running("m:a", BUILD, pid, PORT, sets))
 
 
 def test_two_starts_of_a_variant_differ_in_nothing_that_is_told(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_two_starts_of_a_variant_differ_in_nothing_that_is_told(tmp_path: Path) 
     for port in (41001, 41002):
         words = ("--model", "q8.gguf", "--port", str(port), f"--listen=127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1")
         with engine(*words, env={"VLLM_PORT": str(port), "OMP_NUM_THREADS": "2"}, cwd=tmp_path) as pid:
-            found.append(witness().tell(Running("m:a", BUILD, pid, port)))
+            found.append(reader().read(Running("m:a", BUILD, pid, port)))
     assert found[0] == found[1]
     assert found[0].argv is not None
     assert found[0].argv[5:] == (
@@ -122,7 +122,7 @@ def test_the_boxes_gpus_have_their_settings_and_the_host_is_none_of_them() -> No
         Device("GPU-b", 1, "RTX 3090", 24),
         Device(CPU_DEVICE, None, "ram", 9),
     )
-    hardware = witness(devices=devices).tell(Running("m:a", BUILD, None, PORT)).hardware
+    hardware = reader(devices=devices).read(Running("m:a", BUILD, None, PORT)).hardware
     assert hardware.gpus == (
         Gpu("RTX 3090", 24, GpuSettings(power_limit_w=350.0)),
         Gpu("RTX 3090", 24, GpuSettings()),

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from control.conftest import TWO, Harness, MakeControl
-from gearshift.advice.provenance import Running, Witness
+from gearshift.advice.provenance import ProvenanceReader, Running
 from gearshift.advice.provenance_files import FileFacts
 from gearshift.artifacts.hashes import Promise
 from gearshift.config import parse_config
 from gearshift.control import Jobs, Reloading, ServerAdmin
-from gearshift.control.provenance import Telling, public
+from gearshift.control.provenance import PublicProvenance, public
 from gearshift.domain.errors import DrainingError, GearshiftError, NotRunningError, UnknownIdError
 from gearshift.domain.provenance import EngineBuild, Provenance, WeightFile
 from gearshift.domain.redaction import HIDDEN
@@ -29,7 +29,7 @@ def admin_of(it: Harness, folder: Path) -> ServerAdmin:
         it.control,
         reloading=Reloading(it.control, it.preparation, None, lambda: parse_config(TWO, file=None, env={})),
         jobs=Jobs(folder, {}, lambda _job: None),
-        witness=Witness("0", it.preparation.devices, None),
+        provenance=ProvenanceReader("0", it.preparation.devices, None),
         listen="http://127.0.0.1:8888",
         stop=lambda: None,
     )
@@ -88,9 +88,9 @@ async def test_files_are_hashed_beside_the_loop_and_once_for_all_who_ask(tmp_pat
     (proc / "7").mkdir(parents=True)
     (proc / "7/cmdline").write_bytes(b"engine\0--model\0%b\0" % str(weights).encode())
     (proc / "7/environ").write_bytes(b"")
-    telling = Telling(Witness("0", (), None, files=FileFacts(slowly), proc=proc))
+    public_provenance = PublicProvenance(ProvenanceReader("0", (), None, files=FileFacts(slowly), proc=proc))
     running = Running("m:a", EngineBuild("llama.cpp", None, None), 7, 41001)
-    asked = [asyncio.create_task(telling.of(running)) for _ in range(3)]
+    asked = [asyncio.create_task(public_provenance.of(running)) for _ in range(3)]
     for _ in range(10):
         await asyncio.sleep(0)  # the loop goes on
     assert not any(task.done() for task in asked)
@@ -102,7 +102,7 @@ async def test_files_are_hashed_beside_the_loop_and_once_for_all_who_ask(tmp_pat
 
 
 async def test_keys_and_home_folders_are_not_told() -> None:
-    box = Witness("0", (), None).tell(Running("m:a", EngineBuild("vllm", None, None), None, 1)).hardware
+    box = ProvenanceReader("0", (), None).read(Running("m:a", EngineBuild("vllm", None, None), None, 1)).hardware
     found = Provenance(
         gearshift="0",
         variant="m:a",

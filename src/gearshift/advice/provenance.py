@@ -1,4 +1,4 @@
-"""Telling what a running variant is: its process's own words, the files that they name, and the box."""
+"""Reading what a running variant is: its process's own words, the files that they name, and the box."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
-    """Tells what is running on this box. One for a server's life: it remembers the files that it has read.
+class ProvenanceReader:
+    """Reads what is running on this box. One for a server's life: it remembers the files that it has read.
 
     ``lock_beside`` is the configuration whose lock knows the hashes of large files.
     """
@@ -48,7 +48,7 @@ class Witness:
     settings: Callable[[], Mapping[str, GpuSettings]] = gpu_settings
     proc: Path = Path("/proc")
 
-    def tell(self, running: Running) -> Provenance:
+    def read(self, running: Running) -> Provenance:
         """Blocking: reads weights that no lock knows. Secrets and home folders are still in it. Never raises."""
         argv, env = self._words(running, "cmdline"), self._words(running, "environ")
         named, folder = (argv or ())[1:], self._folder(running.pid)

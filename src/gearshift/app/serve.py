@@ -16,7 +16,7 @@ import uvloop
 import gearshift
 from gearshift.advice.calibrations import Calibrations
 from gearshift.advice.check import check_config
-from gearshift.advice.provenance import Witness
+from gearshift.advice.provenance import ProvenanceReader
 from gearshift.app.faces import Faces
 from gearshift.app.limits import raise_open_files
 from gearshift.app.listeners import AdminDoor, bind_tcp, serving
@@ -176,7 +176,7 @@ class Server:
             control,
             reloading=reloading,
             jobs=jobs,
-            witness=Witness(gearshift.__version__, self._devices, self._config),
+            provenance=ProvenanceReader(gearshift.__version__, self._devices, self._config),
             listen=_url(listener),
             stop=self._ending.set,
         )

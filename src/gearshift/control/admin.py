@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from gearshift.advice.provenance import Witness
+from gearshift.advice.provenance import ProvenanceReader
 from gearshift.control.jobs import Jobs
 from gearshift.control.loop import Control
 from gearshift.control.operator_leases import OperatorLeases
-from gearshift.control.provenance import Telling
+from gearshift.control.provenance import PublicProvenance
 from gearshift.control.reloading import Reloading
 from gearshift.domain.admin import Job, OperatorLease, ReloadReport, ServerEvent, ServerStatus
 from gearshift.domain.errors import DrainingError, NotRunningError, StopIncompleteError
@@ -30,15 +30,15 @@ class ServerAdmin:
         *,
         reloading: Reloading,
         jobs: Jobs,
-        witness: Witness,
+        provenance: ProvenanceReader,
         listen: str,
         stop: Callable[[], None],
     ) -> None:
         self._control = control
         self._reloading = reloading
         self._jobs = jobs
-        self._telling = Telling(witness)
-        self._version = witness.version
+        self._provenance = PublicProvenance(provenance)
+        self._version = provenance.version
         self._listen = listen
         self._stop = stop
         self._started = time.time()
@@ -80,7 +80,7 @@ class ServerAdmin:
         if running is None:
             msg = f"{known} is {self._control.phase(known) or 'unknown'}, and only a running variant shows what it is"
             raise NotRunningError(msg, hint=f"load it first: gearshift load {known}")
-        return await self._telling.of(running)
+        return await self._provenance.of(running)
 
     async def reload(self) -> ReloadReport:
         return await self._reloading.reload()

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gearshift.advice.provenance import Running, Witness
+from gearshift.advice.provenance import ProvenanceReader, Running
 from gearshift.domain.provenance import Provenance, WeightFile
 from gearshift.domain.redaction import redacted, redacted_text
 
 
-class Telling:
-    """Asks the witness in a thread, one question at a time: who asks meanwhile finds the files read."""
+class PublicProvenance:
+    """Has it read in a thread, one at a time: whoever asks meanwhile finds the files read already."""
 
-    def __init__(self, witness: Witness) -> None:
-        self._witness = witness
+    def __init__(self, reader: ProvenanceReader) -> None:
+        self._reader = reader
         self._turn = asyncio.Lock()
 
     async def of(self, running: Running) -> Provenance:
         """The first answer may take as long as reading the variant's weights does."""
         async with self._turn:
-            found = await asyncio.to_thread(self._witness.tell, running)
+            found = await asyncio.to_thread(self._reader.read, running)
         return public(found)
 
 
