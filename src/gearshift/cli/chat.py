@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from typing import Any
 
-from gearshift.cli.client import Target, refusal, sent
+from gearshift.cli.client import ServerAddress, refusal, sent
 from gearshift.domain.errors import GearshiftError
 
 Message = Mapping[str, str]
@@ -49,7 +49,9 @@ class Listener:
     waiting: Callable[[str], None]  # comment lines: what the request waits for
 
 
-def ask(target: Target, model: str, messages: Sequence[Message], options: Mapping[str, Any], to: Listener) -> Answer:
+def ask(
+    server: ServerAddress, model: str, messages: Sequence[Message], options: Mapping[str, Any], to: Listener
+) -> Answer:
     """Send a chat and stream its answer. Raises AdminError for a refusal, GearshiftError for a broken stream."""
     body = {
         "model": model,
@@ -59,7 +61,7 @@ def ask(target: Target, model: str, messages: Sequence[Message], options: Mappin
         **options,
     }
     answer = Answer()
-    with sent(target, "POST", "/v1/chat/completions", body, timeout=None) as exchange:
+    with sent(server, "POST", "/v1/chat/completions", body, timeout=None) as exchange:
         response = exchange.answer()
         if response.status != 200:  # noqa: PLR2004 - HTTP
             raise refusal(response, key="GEARSHIFT_KEY to one of the server's API keys")

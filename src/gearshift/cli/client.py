@@ -51,7 +51,7 @@ class _SocketConnection(http.client.HTTPConnection):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServerAddress:
     """Where a server is: behind its admin socket, or at a URL with a key."""
 
     place: str  # as a person would name it
@@ -61,11 +61,11 @@ class Target:
     lock_path: Path | None = None  # of the same server, which tells whether it lives when its socket does not answer
 
     @classmethod
-    def behind(cls, paths: Paths) -> Target:
+    def behind(cls, paths: Paths) -> ServerAddress:
         return cls(str(paths.admin_socket), socket_path=paths.admin_socket, lock_path=paths.lock)
 
     @classmethod
-    def at(cls, url: str, key: str | None) -> Target:
+    def at(cls, url: str, key: str | None) -> ServerAddress:
         """A server elsewhere. Raises GearshiftError for what is no http or https URL."""
         if not _is_server_url(url):
             msg = f"{url!r} is not a URL of a server"
@@ -106,8 +106,8 @@ def _is_server_url(url: str) -> bool:
 class AdminClient:
     """Calls operations of the admin API and raises their errors. One connection per call."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, server: ServerAddress) -> None:
+        self.server = server
 
     def get(self, path: str, **query: object) -> Any:
         """The decoded answer of a GET. Raises AdminError or NoServerError."""
@@ -123,8 +123,8 @@ class AdminClient:
         timeout: float | None = REPLY_TIMEOUT_S,
     ) -> Any:
         """The decoded answer; None for an empty one. Raises AdminError, NoServerError or SlowServerError."""
-        with self.sent(method, path, body, query=query, timeout=timeout) as exchange:
-            return exchange.document()
+        with self.sent(method, path, body, query=query, timeout=timeout) as request:
+            return request.document()
 
     @contextmanager
     def sent(
@@ -135,18 +135,18 @@ class AdminClient:
         *,
         query: Mapping[str, object] | None = None,
         timeout: float | None = None,
-    ) -> Iterator[Exchange]:
+    ) -> Iterator[SentRequest]:
         """A request on its way; leaving the block closes the connection, which the server notices."""
-        with sent(self.target, method, _address(path, query), body, timeout=timeout) as exchange:
-            yield exchange
+        with sent(self.server, method, _address(path, query), body, timeout=timeout) as request:
+            yield request
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SentRequest:
     """One request that was sent."""
 
     connection: http.client.HTTPConnection
-    target: Target
+    server: ServerAddress
 
     def answered(self, within_s: float) -> bool:
         """Whether the answer has begun to come, waiting that long for it."""
@@ -154,7 +154,7 @@ class Exchange:
 
     def answer(self) -> http.client.HTTPResponse:
         """Whatever the answer is, still to be read. Raises NoServerError when there is none."""
-        with _as_no_server(self.target):
+        with _as_no_server(self.server):
             return self.connection.getresponse()
 
     def good_answer(self) -> http.client.HTTPResponse:
@@ -170,37 +170,39 @@ class Exchange:
 
 
 @contextmanager
-def sent(target: Target, method: str, address: str, body: object, *, timeout: float | None) -> Iterator[Exchange]:
+def sent(
+    server: ServerAddress, method: str, address: str, body: object, *, timeout: float | None
+) -> Iterator[SentRequest]:
     """Send one request on a connection of its own, closed at the end.
 
     Raises NoServerError when nothing answers, SlowServerError when nothing comes for ``timeout`` seconds.
     """
-    connection = target.connection(timeout)
+    connection = server.connection(timeout)
     payload = None if body is None else json.dumps(body).encode()
-    headers = {**target.headers, "Content-Type": "application/json"} if payload else dict(target.headers)
+    headers = {**server.headers, "Content-Type": "application/json"} if payload else dict(server.headers)
     try:
-        with _as_no_server(target):
-            connection.request(method, target.prefix + address, payload, headers)
-        yield Exchange(connection, target)
+        with _as_no_server(server):
+            connection.request(method, server.prefix + address, payload, headers)
+        yield SentRequest(connection, server)
     except TimeoutError as error:
-        msg = f"the server at {target.place} did not answer within {timeout:g} s"
+        msg = f"the server at {server.place} did not answer within {timeout:g} s"
         raise SlowServerError(msg, hint="it may be suspended or overloaded; its log says more") from error
     except http.client.HTTPException as error:
-        msg = f"the answer of the server at {target.place} broke off"
+        msg = f"the answer of the server at {server.place} broke off"
         raise NoServerError(msg) from error
     finally:
         connection.close()
 
 
 @contextmanager
-def _as_no_server(target: Target) -> Iterator[None]:
+def _as_no_server(server: ServerAddress) -> Iterator[None]:
     """For the parts where an OSError can only mean the server: connecting, sending, the answer's first line."""
     try:
         yield
     except TimeoutError:
         raise
     except OSError as error:  # refused, no such socket, no permission, no such host, closed without an answer
-        raise _no_server(target, error) from error
+        raise _no_server(server, error) from error
 
 
 def _address(path: str, query: Mapping[str, object] | None) -> str:
@@ -208,33 +210,33 @@ def _address(path: str, query: Mapping[str, object] | None) -> str:
     return PREFIX + quote(path) + (f"?{text}" if text else "")
 
 
-def _no_server(target: Target, error: OSError) -> NoServerError:
-    if target.socket_path is None:
+def _no_server(server: ServerAddress, error: OSError) -> NoServerError:
+    if server.socket_path is None:
         hint = "check the URL (--url, GEARSHIFT_URL), and that the server listens on an address that can be reached"
-        return NoServerError(f"no server answers at {target.place}: {error.strerror or error}", hint=hint)
+        return NoServerError(f"no server answers at {server.place}: {error.strerror or error}", hint=hint)
     if isinstance(error, PermissionError):
         hint = "run this as the user whose server it is, or point GEARSHIFT_HOME at your own"
-        return NoServerError(f"{target.place} is another user's: {error.strerror}", hint=hint)
-    return _silent(target, gone=isinstance(error, FileNotFoundError))
+        return NoServerError(f"{server.place} is another user's: {error.strerror}", hint=hint)
+    return _silent(server, gone=isinstance(error, FileNotFoundError))
 
 
-def _silent(target: Target, *, gone: bool) -> NoServerError:
+def _silent(server: ServerAddress, *, gone: bool) -> NoServerError:
     """Why nothing answers at the admin socket; ``gone``: there is no such file."""
     from gearshift.supervisor.lock import lock_holder  # noqa: PLC0415 - only a failure needs it, and `ps` starts fast
 
-    holder = lock_holder(target.lock_path) if target.lock_path is not None else None
+    holder = lock_holder(server.lock_path) if server.lock_path is not None else None
     if holder is None:
-        message = f"no server is running (nothing answers at {target.place})"
+        message = f"no server is running (nothing answers at {server.place})"
         return NoServerError(message, hint="start one: gearshift serve")
     restart = f"kill -TERM {holder.pid}, then gearshift serve"
     if holder.deleted:
-        message = f"a server runs (pid {holder.pid}), but its state folder was removed under it: {target.place} is gone"
+        message = f"a server runs (pid {holder.pid}), but its state folder was removed under it: {server.place} is gone"
         return NoServerError(message, hint=f"it still serves requests; restart it: {restart}")
     if gone:
-        message = f"a server runs (pid {holder.pid}), but its admin socket {target.place} is gone"
+        message = f"a server runs (pid {holder.pid}), but its admin socket {server.place} is gone"
         hint = f"unless it is just starting or ending, have it made anew: kill -HUP {holder.pid} (reloads, too)"
         return NoServerError(message, hint=hint)
-    message = f"a server runs (pid {holder.pid}), but does not answer at {target.place}"
+    message = f"a server runs (pid {holder.pid}), but does not answer at {server.place}"
     return NoServerError(message, hint=f"unless it is just starting or ending, restart it: {restart}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gearshift.cli.chat import Answer, Listener, Message, ask
-from gearshift.cli.client import Target, reachable
+from gearshift.cli.client import ServerAddress, reachable
 from gearshift.cli.output import Output
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
@@ -162,10 +162,10 @@ def _ignore(_: str) -> None:
     pass
 
 
-def endpoint(session: Session) -> Target:
+def endpoint(session: Session) -> ServerAddress:
     """Where clients of the server talk to it: --url, or what the local server says it listens on."""
     url = session.url or reachable(session.admin.get("/status")["listen"])
-    return Target.at(url, session.env.get("GEARSHIFT_KEY") or session.env.get("GEARSHIFT_OPERATOR_KEY"))
+    return ServerAddress.at(url, session.env.get("GEARSHIFT_KEY") or session.env.get("GEARSHIFT_OPERATOR_KEY"))
 
 
 def summary(answer: Answer) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import click
 
-from gearshift.cli.client import AdminClient, Target
+from gearshift.cli.client import AdminClient, ServerAddress
 from gearshift.cli.output import Output
 from gearshift.domain.paths import Paths, resolve_paths
 
@@ -29,8 +29,8 @@ class Session:
     def admin(self) -> AdminClient:
         """The admin API of the server meant: at --url, else behind the admin socket."""
         if self.url:
-            return AdminClient(Target.at(self.url, self.env.get("GEARSHIFT_OPERATOR_KEY")))
-        return AdminClient(Target.behind(self.paths))
+            return AdminClient(ServerAddress.at(self.url, self.env.get("GEARSHIFT_OPERATOR_KEY")))
+        return AdminClient(ServerAddress.behind(self.paths))
 
 
 pass_session = click.make_pass_decorator(Session)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import aiohttp
 
 from gearshift.bench.experiments.swap import record_of
-from gearshift.cli.client import PREFIX, AdminError, NoServerError, Target
+from gearshift.cli.client import PREFIX, AdminError, NoServerError, ServerAddress
 from gearshift.domain.admin import OperatorLease
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.records import SwapRecord
@@ -25,17 +25,17 @@ _EVENT_S = 5.0  # the record of a swap follows the first token within millisecon
 class BenchAdmin:
     """The admin API of one server, asynchronously. Use as an async context manager."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, server: ServerAddress) -> None:
+        self._server = server
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         connector = (
-            aiohttp.UnixConnector(str(self._target.socket_path)) if self._target.socket_path else aiohttp.TCPConnector()
+            aiohttp.UnixConnector(str(self._server.socket_path)) if self._server.socket_path else aiohttp.TCPConnector()
         )
         # Leases and loads take as long as an engine takes to load; each is left by cancelling it.
         timeout = aiohttp.ClientTimeout(total=None)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=self._target.headers)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=self._server.headers)
         return self
 
     async def __aexit__(
@@ -104,7 +104,7 @@ class BenchAdmin:
         if self._session is None:
             msg = "the admin client is used outside its context"
             raise RuntimeError(msg)
-        url = (self._target.url or "http://gearshift") + PREFIX + path
+        url = (self._server.url or "http://gearshift") + PREFIX + path
         try:
             async with self._session.request(method, url, json=body) as answer:
                 if answer.status >= 400:  # noqa: PLR2004 - HTTP's refusals
@@ -112,7 +112,7 @@ class BenchAdmin:
                 yield answer
         except aiohttp.ClientConnectionError as error:
             hint = "start one: gearshift serve; or name any server with --url"
-            raise NoServerError(f"no Gearshift answers at {self._target.place}: {error}", hint=hint) from error
+            raise NoServerError(f"no Gearshift answers at {self._server.place}: {error}", hint=hint) from error
 
 
 async def _events(answer: aiohttp.ClientResponse) -> AsyncIterator[Mapping[str, Any]]:

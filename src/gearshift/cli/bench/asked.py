@@ -50,7 +50,7 @@ class Asked:
     @property
     def gateway_key(self) -> str | None:
         """The key for requests through a Gearshift: the one that is named, else from elsewhere the operator's."""
-        here = self.session.admin.target.socket_path is not None
+        here = self.session.admin.server.socket_path is not None
         return self.key or (None if here else self.session.env.get("GEARSHIFT_OPERATOR_KEY"))
 
 

@@ -83,7 +83,7 @@ async def measure_swaps(
     asked: Asked, variants: Sequence[str], progress: Progress, ending: Ending, *, campaign: int | None = None
 ) -> None:
     """Every ordered pair of ``variants``, else of all; ``ending`` gets what is whole. Raises GearshiftError."""
-    async with BenchAdmin(asked.session.admin.target) as admin:
+    async with BenchAdmin(asked.session.admin.server) as admin:
         rows = await admin.get("/variants")
         names = [pick(rows, name) for name in variants] or [str(row["variant"]) for row in rows]
         sleepers = {str(row["variant"]) for row in rows if row["engine"] == "vllm"}
@@ -95,7 +95,7 @@ async def _pairs(
     sleepers: Collection[str],
 ) -> None:  # fmt: skip
     status = await admin.get("/status")
-    url = asked.session.admin.target.url or reachable(status["listen"])
+    url = asked.session.admin.server.url or reachable(status["listen"])
     target = Target(url, ", ".join(names), provenance={"gearshift": str(status["version"])})
     ordered = _ordered(names)
     found = Swaps(target)
@@ -158,7 +158,7 @@ class _Run:
             self._kept.add(cell, await self._key(origin, goal, woken=cell.woken))
 
     async def _key(self, origin: str, goal: str, *, woken: bool = False) -> str:
-        way = {"beside_traffic": self._asked.beside_traffic, "server": self._asked.session.admin.target.url}
+        way = {"beside_traffic": self._asked.beside_traffic, "server": self._asked.session.admin.server.url}
         sides = await self._known(origin), await self._known(goal)
         return swap.key(*sides, trials=self._asked.base.trials, way=way, woken=woken)
 

@@ -24,8 +24,8 @@ from gearshift.hardware import open_telemetry
 @asynccontextmanager
 async def open_variants(asked: Asked, names: Mapping[str, str], progress: Progress) -> AsyncIterator[Place]:
     """The variants that ``names`` means, by setting; the first is resident and leased at once."""
-    target = asked.session.admin.target
-    async with BenchAdmin(target) as admin, AsyncExitStack() as stack:
+    server = asked.session.admin.server
+    async with BenchAdmin(server) as admin, AsyncExitStack() as stack:
         rows = await admin.get("/variants")
         chosen = {setting: pick(rows, name) for setting, name in names.items()} or {"": pick(rows, asked.model)}
         switch = VariantSwitch(asked, admin, chosen, progress)
@@ -141,12 +141,12 @@ class VariantSwitch:
     @property
     def here(self) -> bool:
         """Whether the server is on this box, behind its socket."""
-        return self._asked.session.admin.target.socket_path is not None
+        return self._asked.session.admin.server.socket_path is not None
 
     async def _gateway(self) -> str:
-        target = self._asked.session.admin.target
+        server = self._asked.session.admin.server
         status: Mapping[str, Any] = await self._admin.get("/status")
-        return target.url or reachable(status["listen"])
+        return server.url or reachable(status["listen"])
 
 
 class _Arms(Mapping[str, Rig]):
