@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of, w
 from gearshift.artifacts import Hub, ModelFacts, read_model, read_remote_gguf, shown
 from gearshift.cli.box import known_card, this_box
 from gearshift.cli.exits import Exit
-from gearshift.cli.plan_options import AUTO, plan_options
+from gearshift.cli.plan_options import AUTO, PlanOptions, plan_options
 from gearshift.cli.plan_view import Subject, render
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
@@ -44,7 +44,7 @@ _FLAG_FORM = ("engine", "engine_version", "weights")
 @click.argument("variant", required=False, type=VariantName())
 @plan_options
 @pass_session
-def command(session: Session, /, variant: str | None, *, as_json: bool, **given: Any) -> None:
+def command(session: Session, /, variant: str | None, *, as_json: bool, **options: Any) -> None:
     """Say whether a variant fits, how long, and how fast it can be.
 
     VARIANT is one of the configuration; the options then try something else with it. With --engine and --weights
@@ -52,10 +52,10 @@ def command(session: Session, /, variant: str | None, *, as_json: bool, **given:
 
     Exit status 0 when it fits or that cannot be told, 1 when it does not fit, 2 for wrong usage.
     """
-    if given["device"] == "cpu" and (given["gpus"] or 1) > 1 and given["engine"] != "vllm":
+    given = PlanOptions.of(options)
+    if given.device == "cpu" and (given.gpus or 1) > 1 and given.engine != "vllm":
         msg = "--gpus above 1 goes with --device cuda"
         raise click.UsageError(msg)
-    given["prefix_caching"] = {"on": True, "off": False, None: None}[given["prefix_caching"]]
     with _usage_errors():
         subject, found = _of_variant(session, variant, given) if variant else _of_flags(session, given)
     session.output.emit(found.document(), as_json=as_json, human=lambda: render(subject, found))
@@ -76,39 +76,46 @@ def _usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def _of_flags(session: Session, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:
-    engine, weights, gpu = given["engine"], given["weights"], given["gpu"]
-    if engine is None or weights is None:
-        msg = "name a VARIANT of the configuration, or give --engine and --weights"
-        raise click.UsageError(msg)
-    if given["config"] is not None:
-        msg = "--config goes with a VARIANT"
-        raise click.UsageError(msg)
-    if isinstance(weights, Path) and not weights.exists():
-        raise click.BadParameter(f"there is no {weights}{_to_fetch(weights)}", param_hint="--weights")
-    if engine == "vllm" and given["engine_version"] and not is_vllm_version(given["engine_version"]):
-        msg = f"{given['engine_version']!r} is no version of vLLM, such as 0.32.0"
-        raise click.BadParameter(msg, param_hint="--engine-version")
-    kind: DeviceKind = given["device"] or "cuda"
+def _of_flags(session: Session, given: PlanOptions) -> tuple[Subject, PlanAnswer]:
+    engine, weights = _model_of_flags(given)
+    gpu = given.gpu
+    kind: DeviceKind = given.device or "cuda"
     box = this_box(session) if gpu is None else Box(())
-    devices = flag_devices(kind, given["gpus"] or 1, gpu, box.devices)
+    devices = flag_devices(kind, given.gpus or 1, gpu, box.devices)
     request = PlanRequest(
         engine,
         devices,
-        version=given["engine_version"],
+        version=given.engine_version,
         device_kind=kind,
         other_bytes=_others_on(box, devices),
         ram_bytes=box.ram_bytes,
     )
     request = with_draft(changed(request, _changes(given, engine)), read_model)
-    facts = stated(loadable(engine, _facts(session, weights)), given["weights_size"])
+    facts = stated(loadable(engine, _facts(session, weights)), given.weights_size)
     if not (request.context or facts.context_train):
         raise click.UsageError("the model's files do not say how long its context is: give --context")
-    request = settled(request, facts, automatic_pool=given["kv_bytes"] == AUTO)
+    request = settled(request, facts, automatic_pool=given.kv_bytes == AUTO)
     card = gpu or known_card(session, _host_or(kind, box.devices), devices[0].id)
     found = answer(request, facts, plan(request, facts), _question(given, card))
     name = weights.name if isinstance(weights, Path) else PurePosixPath(shown(weights)).name
-    return Subject(name, engine, given["engine_version"] or _newest(engine)), found
+    return Subject(name, engine, given.engine_version or _newest(engine)), found
+
+
+def _model_of_flags(given: PlanOptions) -> tuple[EngineKind, Path | str]:
+    """The engine and the weights that the flag form names. Raises UsageError for what it lacks or cannot have."""
+    engine, weights = given.engine, given.weights
+    if engine is None or weights is None:
+        msg = "name a VARIANT of the configuration, or give --engine and --weights"
+        raise click.UsageError(msg)
+    if given.config is not None:
+        msg = "--config goes with a VARIANT"
+        raise click.UsageError(msg)
+    if isinstance(weights, Path) and not weights.exists():
+        raise click.BadParameter(f"there is no {weights}{_to_fetch(weights)}", param_hint="--weights")
+    if engine == "vllm" and given.engine_version and not is_vllm_version(given.engine_version):
+        msg = f"{given.engine_version!r} is no version of vLLM, such as 0.32.0"
+        raise click.BadParameter(msg, param_hint="--engine-version")
+    return engine, weights
 
 
 def _facts(session: Session, weights: Path | str) -> ModelFacts:
@@ -139,27 +146,27 @@ def _newest(engine: EngineKind) -> str | None:
     return "{}.{}, the newest known".format(*NEWEST) if engine == "vllm" else None
 
 
-def _of_variant(session: Session, name: str, given: Mapping[str, Any]) -> tuple[Subject, PlanAnswer]:
-    if said := next((flag for flag in _FLAG_FORM if given[flag] is not None), None):
+def _of_variant(session: Session, name: str, given: PlanOptions) -> tuple[Subject, PlanAnswer]:
+    if said := next((flag for flag in _FLAG_FORM if getattr(given, flag) is not None), None):
         msg = f"--{said.replace('_', '-')} is the configuration's to say for {name}: leave it or VARIANT out"
         raise click.UsageError(msg)
-    variant = _variant(session, name, given["config"])
+    variant = _variant(session, name, given.config)
     version, build = _engine(session, variant)
     start = variant.start_key(build)  # of the variant as it is configured, whatever is tried instead
-    if given["weights_size"] is not None and variant.weights is None:
+    if given.weights_size is not None and variant.weights is None:
         msg = f"{name} names no weights that --weights-size could be of"
         raise click.UsageError(msg)
     variant, box = _placed(session, variant, given)
-    if given["kv_bytes"] == AUTO:
+    if given.kv_bytes == AUTO:
         variant = replace(variant, kv_bytes=AUTO)
-    card = given["gpu"] or known_card(session, _where(variant, box))
+    card = given.gpu or known_card(session, _where(variant, box))
     question = _question(given, card)
-    if question.measured is None and not any(given[name] is not None for name in _ANOTHER):
+    if question.measured is None and not any(getattr(given, name) is not None for name in _ANOTHER):
         question = replace(question, measured=_measured(session, variant, question))
     found = ask_variant(
         variant,
         box,
-        _reader(variant, given["weights_size"]),
+        _reader(variant, given.weights_size),
         engine_version=version,
         changes=_changes(given, variant.engine.kind),
         question=question,
@@ -178,10 +185,10 @@ def _reader(variant: Variant, size: int | None) -> Callable[[Path], ModelFacts]:
     return read
 
 
-def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tuple[Variant, Box]:
+def _placed(session: Session, variant: Variant, given: PlanOptions) -> tuple[Variant, Box]:
     """The variant and where to plan it: this box, its host memory alone, its first cards, or cards of another kind."""
-    gpu, cards = given["gpu"], given["gpus"]
-    if given["device"] == "cpu":
+    gpu, cards = given.gpu, given.gpus
+    if given.device == "cpu":
         total = gpu.total_bytes if gpu else host_memory().total_bytes
         return replace(variant, gpus=None), Box((Device(CPU_DEVICE, None, "host memory", total),))
     box = this_box(session) if gpu is None else box_of(gpu, cards or cards_of(variant))
@@ -194,17 +201,17 @@ def _placed(session: Session, variant: Variant, given: Mapping[str, Any]) -> tup
     return replace(variant, gpus=None), Box(gpus[:cards], box.others, box.ram_bytes)
 
 
-def _changes(given: Mapping[str, Any], engine: EngineKind) -> dict[str, Any]:
+def _changes(given: PlanOptions, engine: EngineKind) -> dict[str, Any]:
     """Options that change the request. Raises UsageError for one of the other engine."""
-    if foreign := foreign_flag(engine, given):
+    if foreign := foreign_flag(engine, given.by_flag()):
         msg = f"{engine} has no --{foreign.replace('_', '-')}"
         raise click.UsageError(msg)
-    changes = {name: given[name] for name in _OF_THE_REQUEST}
-    return changes | ({"kv_bytes": None} if given["kv_bytes"] == AUTO else {})
+    changes = {name: getattr(given, name) for name in _OF_THE_REQUEST}
+    return changes | ({"kv_bytes": None} if given.kv_bytes == AUTO else {})
 
 
-def _question(given: Mapping[str, Any], gpu: Gpu | None) -> SpeedQuestion:
-    depth, batch, acceptance, tok_s = given["depth"], given["batch"], given["acceptance"], given["measured"]
+def _question(given: PlanOptions, gpu: Gpu | None) -> SpeedQuestion:
+    depth, batch, acceptance, tok_s = given.depth, given.batch, given.acceptance, given.measured
     measured = None if tok_s is None else Measured(tok_s, depth, batch, acceptance)
     return SpeedQuestion(gpu, depth, batch, acceptance, measured)
 

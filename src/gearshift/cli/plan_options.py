@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -11,11 +12,51 @@ import click
 from gearshift.advice.plan_flags import parse_acceptance, parse_speculation
 from gearshift.artifacts import is_address
 from gearshift.domain.units import IN_TOKENS, parse_bytes, parse_tokens
-from gearshift.planner import parse_gpu
+from gearshift.domain.variant import EngineKind, Speculation
+from gearshift.planner import DeviceKind, Gpu, parse_gpu
+from gearshift.planner.request import Split
 
 Read = TypeVar("Read")
 Command = TypeVar("Command", bound=Callable[..., Any])
 AUTO: Literal["auto"] = "auto"  # the smallest pool that holds one request of the whole context
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The options as they were typed, read: bytes, tokens, tok/s. None = not given."""
+
+    engine: EngineKind | None
+    engine_version: str | None
+    weights: Path | str | None  # a file or folder here, or a web address
+    weights_size: int | None
+    device: DeviceKind | None
+    gpu: Gpu | None
+    gpus: int | None
+    context: int | None
+    kv_dtype: str | None
+    kv_bytes: int | Literal["auto"] | None
+    speculation: Speculation | None
+    prefix_caching: bool | None
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | None
+    parallel: int | None
+    ubatch: int | None
+    split: Split | None
+    depth: int
+    batch: int
+    acceptance: tuple[float, ...] | None
+    measured: float | None
+    config: Path | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> PlanOptions:
+        """From what `plan_options` hands to a command."""
+        caching = {"on": True, "off": False, None: None}[given["prefix_caching"]]
+        return cls(**{**given, "prefix_caching": caching})
+
+    def by_flag(self) -> dict[str, Any]:
+        """Every option under its flag's name, underscores for dashes."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 class Parsed(click.ParamType[Read]):
