@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,58 +14,24 @@ from inline_snapshot import snapshot
 from advice.plan_models import DENSE, HYBRID, write_config, write_hybrid, write_hybrid_gguf
 from cli.planning import FLAGS, Gearshift
 from fakes.terminal import on_terminal
+from gearshift.cli.plan_view import WIDEST
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_what_a_person_sees_is_as_wide_as_the_terminal(gearshift: Gearshift, tmp_path: Path, width: int) -> None:
+@pytest.fixture
+def shown(gearshift: Gearshift, tmp_path: Path) -> Callable[[int], str]:
+    """What `plan` prints of one variant on a terminal of that many columns."""
     flags = ("--weights", str(write_hybrid(tmp_path)), "--gpu", "RTX 3090", "--context", "65536", "--kv-bytes", "auto")
-    printed = gearshift(*FLAGS, *flags, "--speculation", "mtp:3", env={"COLUMNS": str(width)})
-    assert printed.exit_code == 0
-    shown = {
-        60: snapshot("""\
-fits: hybrid on vllm 0.27.1, 65,536 tokens
 
-gpu0: 22.4 GiB of 24 GiB
-█████████████████████████████████████████████▓▒░░▓▓▓▓▓▓▓····
-  █  weights          18.2 GiB  exact
-  ▓  cuda context      410 MiB  modelled +- 205 MiB
-  ▒  libraries         256 MiB  modelled +- 205 MiB
-  ░  peak activation   614 MiB  modelled +- 307 MiB
-  █  cuda graphs       205 MiB  modelled +- 205 MiB
-  ▓  kv pool           2.8 GiB  exact
-  ·  free             1.56 GiB  +- 922 MiB in all
+    def show(width: int) -> str:
+        printed = gearshift(*FLAGS, *flags, "--speculation", "mtp:3", env={"COLUMNS": str(width)})
+        assert printed.exit_code == 0
+        return printed.stdout
 
-cache
-  blocks           1,600 tokens, 55,705,600 bytes each
-                   (exact)
-  one request      53 blocks; least pool 2,952,396,800
-                   bytes, safe 3,008,102,400
-  pool             3,008,102,400 bytes a device, 54 blocks
-  longest request  67,200
-  its log says     66,772 tokens, 1.02x (times the whole
-                   context, not a length to ask for)
+    return show
 
-what would fit
-                               1 device  2 of these
-  fits                              yes         yes
-  longest context                67,200     153,600
-  at once, 65,536 tokens each         1           1
-  at once, 8,192 tokens each          1           1
 
-what frees most on a device, with kv_bytes cut to what one
-request needs
-  1.39 GiB  mtp off
-  1.04 GiB  context 65,536 -> 32,768
-
-ceiling at depth 0, batch 1: 34.6 tok/s with no draft
-accepted, 138.2 with all (--acceptance says which)
-  a step takes 28.94 ms, bound by weights: weights 60%,
-  state 3%, draft 38%
-  RTX 3090: 936 GB/s (servcalc 0.1.0 (MIT): vendor data
-  sheets, dense)
-  measured: nothing yet (--measured TOK/S shows its share)
-"""),
-        80: snapshot("""\
+def test_a_plan_is_told_as_an_answer_a_ledger_and_what_else_could_be(shown: Callable[[int], str]) -> None:
+    assert shown(80) == snapshot("""\
 fits: hybrid on vllm 0.27.1, 65,536 tokens
 
 gpu0: 22.4 GiB of 24 GiB
@@ -100,47 +68,30 @@ ceiling at depth 0, batch 1: 34.6 tok/s with no draft accepted, 138.2 with all
   a step takes 28.94 ms, bound by weights: weights 60%, state 3%, draft 38%
   RTX 3090: 936 GB/s (servcalc 0.1.0 (MIT): vendor data sheets, dense)
   measured: nothing yet (--measured TOK/S shows its share)
-"""),
-        120: snapshot("""\
-fits: hybrid on vllm 0.27.1, 65,536 tokens
+""")
 
-gpu0: 22.4 GiB of 24 GiB
-████████████████████████████████████████████████████████████████████████████▓▒▒░░█▓▓▓▓▓▓▓▓▓▓▓▓······
-  █  weights          18.2 GiB  exact
-  ▓  cuda context      410 MiB  modelled +- 205 MiB
-  ▒  libraries         256 MiB  modelled +- 205 MiB
-  ░  peak activation   614 MiB  modelled +- 307 MiB
-  █  cuda graphs       205 MiB  modelled +- 205 MiB
-  ▓  kv pool           2.8 GiB  exact
-  ·  free             1.56 GiB  +- 922 MiB in all
 
-cache
-  blocks           1,600 tokens, 55,705,600 bytes each (exact)
-  one request      53 blocks; least pool 2,952,396,800 bytes, safe 3,008,102,400
+@pytest.mark.parametrize("width", [60, 100, 120])
+def test_the_same_words_are_wrapped_to_the_terminal(shown: Callable[[int], str], width: int) -> None:
+    bar = re.compile(r"^[█▓▒░·]+$", re.MULTILINE)
+    assert bar.sub("", shown(width)).split() == bar.sub("", shown(80)).split()
+    used = min(width, WIDEST)
+    assert [len(drawn) for drawn in bar.findall(shown(width))] == [used]
+    assert max(map(len, shown(width).splitlines())) == used
+
+
+def test_a_wrapped_figure_stays_under_its_column(shown: Callable[[int], str]) -> None:
+    cache = shown(60).partition("\n\ncache\n")[2].partition("\n\n")[0]
+    assert cache == snapshot("""\
+  blocks           1,600 tokens, 55,705,600 bytes each
+                   (exact)
+  one request      53 blocks; least pool 2,952,396,800
+                   bytes, safe 3,008,102,400
   pool             3,008,102,400 bytes a device, 54 blocks
   longest request  67,200
-  its log says     66,772 tokens, 1.02x (times the whole context, not a length to ask for)
-
-what would fit
-                               1 device  2 of these
-  fits                              yes         yes
-  longest context                67,200     153,600
-  at once, 65,536 tokens each         1           1
-  at once, 8,192 tokens each          1           1
-
-what frees most on a device, with kv_bytes cut to what one request needs
-  1.39 GiB  mtp off
-  1.04 GiB  context 65,536 -> 32,768
-
-ceiling at depth 0, batch 1: 34.6 tok/s with no draft accepted, 138.2 with all (--acceptance says
-which)
-  a step takes 28.94 ms, bound by weights: weights 60%, state 3%, draft 38%
-  RTX 3090: 936 GB/s (servcalc 0.1.0 (MIT): vendor data sheets, dense)
-  measured: nothing yet (--measured TOK/S shows its share)
-"""),
-    }
-    assert printed.stdout == shown[width]
-    assert max(map(len, printed.stdout.splitlines())) <= width
+  its log says     66,772 tokens, 1.02x (times the whole
+                   context, not a length to ask for)\
+""")
 
 
 def test_a_length_that_memory_does_not_bound_is_said_to_be_the_models(gearshift: Gearshift, tmp_path: Path) -> None:
