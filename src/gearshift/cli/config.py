@@ -40,7 +40,7 @@ def _meant(session: Session, file: Path | None) -> Path:
 
 @command.command("check")
 @FILE
-@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list of problems.")
 @pass_session
 def check(session: Session, file: Path | None, *, strict: bool, as_json: bool) -> None:
@@ -116,7 +116,12 @@ def schema(session: Session) -> None:
 
 @command.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--from", "source", type=click.Choice(list(IMPORTERS)), help="What it is; else told by its name.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(list(IMPORTERS)),
+    help="Format of the file; by default recognised by its name.",
+)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to this file, which must not exist.")
 @pass_session
 def import_(session: Session, file: Path, source: str | None, output: Path | None) -> None:

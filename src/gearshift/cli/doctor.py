@@ -30,7 +30,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 @click.command("doctor")
 @click.argument("variant", required=False, type=VariantName())
-@click.option("--recipe", type=click.Path(path_type=Path, dir_okay=False), help="Judge a lock or an exported recipe.")
+@click.option("--recipe", type=click.Path(path_type=Path, dir_okay=False), help="Examine a lock or an exported recipe.")
 @config_option()
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: a list of findings.")
 @pass_session

@@ -65,7 +65,7 @@ class LockSubject:
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to this file; else to gearshift.lock beside the configuration.",
+    help="File to write; by default gearshift.lock beside the configuration.",
 )
 @config_option()
 @click.option(

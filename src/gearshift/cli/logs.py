@@ -14,9 +14,9 @@ CHUNK = 64 * 1024
 
 @click.command("logs")
 @click.argument("variant", type=VariantName())
-@click.option("--follow", "-f", is_flag=True, help="Go on as it grows, across restarts of the engine.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log as it grows, across restarts of the engine.")
 @click.option(
-    "--lines", "-n", type=click.IntRange(0, 100_000), default=200, show_default=True, help="Lines to begin with."
+    "--lines", "-n", type=click.IntRange(0, 100_000), default=200, show_default=True, help="Last lines to print."
 )
 @click.option("--json", "as_json", is_flag=True, help="One document: the variant and its lines; not with --follow.")
 @pass_session

@@ -100,7 +100,7 @@ GPUS = click.IntRange(1, 64)
 SEQUENCES = click.IntRange(1, 1_000_000)
 _OPTIONS = (
     click.option("--engine", type=click.Choice(["vllm", "llama.cpp"]), help="Plan from flags, without a variant."),
-    click.option("--engine-version", metavar="V", help="Such as 0.32.0; else the newest known."),
+    click.option("--engine-version", metavar="V", help="Such as 0.32.0; by default the newest known."),
     click.option(
         "--weights",
         type=Weights(path_type=Path),
@@ -110,20 +110,20 @@ _OPTIONS = (
     click.option(
         "--weights-size",
         type=Parsed("SIZE", parse_bytes),
-        help="How large weights are that are not here yet, such as 19.8GiB.",
+        help="Size of weights that are not on this box yet, such as 19.8GiB.",
     ),
     click.option(
         "--device",
         type=click.Choice(["cuda", "cpu"]),
-        help="With --engine; cuda by default. A VARIANT else takes what this box has.",
+        help="By default cuda with --engine, and what this box has with VARIANT.",
     ),
     click.option(
         "--gpu",
         type=Parsed("NAME|GiB:GB/s", parse_gpu),
-        help="The card, such as 'RTX 5090' or 32:1792; else this box's.",
+        help="Card to plan for, such as 'RTX 5090' or 32:1792; by default this box's.",
     ),
     click.option("--gpus", type=GPUS, help="How many such cards (vLLM: tensor parallel)."),
-    click.option("--context", type=Parsed("TOKENS", _context), help=f"Else the model's own; {IN_TOKENS}."),
+    click.option("--context", type=Parsed("TOKENS", _context), help=f"By default the model's own; {IN_TOKENS}."),
     click.option("--kv-dtype", metavar="TYPE", help="Cache type, such as fp8 or q8_0; llama.cpp takes K,V."),
     click.option(
         "--kv-bytes", type=Parsed("SIZE|auto", _pool), help="vLLM's pool on each GPU; auto: for one full request."
@@ -133,7 +133,7 @@ _OPTIONS = (
         type=Parsed("off|mtp:N|ngram:N|draft:PATH:N", parse_speculation),
         help="Speculative decoding of N tokens.",
     ),
-    click.option("--prefix-caching", type=click.Choice(["on", "off"]), help="vLLM; else that version's default."),
+    click.option("--prefix-caching", type=click.Choice(["on", "off"]), help="vLLM: by default as that version has it."),
     click.option("--max-num-seqs", type=SEQUENCES, help="vLLM: sequences at once."),
     click.option("--max-num-batched-tokens", type=COUNT, help="vLLM: tokens of one step."),
     click.option("--parallel", type=click.IntRange(1, 1024), help="Slots of llama.cpp."),
@@ -150,13 +150,13 @@ _OPTIONS = (
     click.option(
         "--acceptance",
         type=Parsed("A0,A1,...", parse_acceptance),
-        help="Ceiling: accepted over drafts, by position.",
+        help="Ceiling: share of drafts accepted, by position.",
     ),
     click.option(
         "--measured",
         type=click.FloatRange(min=0, min_open=True),
         metavar="TOK/S",
-        help="A speed measured there: its share of the ceiling.",
+        help="Ceiling: a measured speed, to be shown as a share of it.",
     ),
     click.option("--config", "-c", type=click.Path(path_type=Path), help="The configuration that has VARIANT."),
     click.option("--json", "as_json", is_flag=True, help="One JSON document: bytes, tokens and seconds."),

@@ -20,7 +20,7 @@ RECIPE = click.option(
     "--recipe",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A lock or an exported recipe; else gearshift.lock beside the configuration.",
+    help="A lock or an exported recipe; by default gearshift.lock beside the configuration.",
 )
 
 

@@ -22,9 +22,13 @@ _SUFFIXES = {".md": "markdown", ".html": "html", ".htm": "html"}
 
 @click.command("report")
 @click.argument("sources", metavar="ID|FILE...", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write here; else to stdout.")
-@click.option("--format", "form", type=click.Choice(("html", "markdown")), help="Else by the name of the output: html.")
-@click.option("--title", help="Else the models' names.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; by default stdout."
+)
+@click.option(
+    "--format", "form", type=click.Choice(("html", "markdown")), help="By default from the output's name, else html."
+)
+@click.option("--title", help="By default the models' names.")
 @pass_session
 def command(
     session: Session, sources: tuple[str, ...], output: Path | None, form: str | None, title: str | None

@@ -33,7 +33,9 @@ def _json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("list")
 @click.option("--experiment", metavar="NAME", help="Only this kind: ladder, concurrency, ab, import, ...")
 @click.option("--model", metavar="NAME", help="Only of this model.")
-@click.option("--limit", type=click.IntRange(1), default=_LISTED, show_default=True, help="The newest so many.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=_LISTED, show_default=True, help="How many to list, newest first."
+)
 @_json_option
 @pass_session
 def listed(session: Session, experiment: str | None, model: str | None, limit: int, *, as_json: bool) -> None:

@@ -23,10 +23,14 @@ _METRICS = ("decode_tok_s", "output_tok_s", "ttft_s")
 @click.command("ab")
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option("--b-extra", type=JsonObject(), metavar="JSON", help="Further keys of B's requests only.")
-@click.option("--metric", type=click.Choice(_METRICS), default="decode_tok_s", show_default=True, help="To judge by.")
-@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Of each prompt; {IN_TOKENS}.")
-@click.option("--streams", type=click.IntRange(1), default=1, show_default=True, help="At once.")
+@click.option("--b-extra", type=JsonObject(), metavar="JSON", help="More keys for the body of B's requests only.")
+@click.option(
+    "--metric", type=click.Choice(_METRICS), default="decode_tok_s", show_default=True, help="Figure to compare."
+)
+@click.option(
+    "--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Length of each prompt; {IN_TOKENS}."
+)
+@click.option("--streams", type=click.IntRange(1), default=1, show_default=True, help="Requests at once.")
 @measuring(count=requests(4), trials=ab.DEFAULT_PAIRS)
 def command(
     asked: Asked, a: str, b: str | None, b_extra: dict[str, Any] | None, metric: ab.Metric, depth: int, streams: int

@@ -61,12 +61,19 @@ KEY = click.option("--key-env", metavar="VARIABLE", help="The environment variab
 BESIDE = click.option("--beside-traffic", is_flag=True, help="Measure even while others' requests are served.")
 WHERE: Sequence[Option] = (
     click.option("--url", metavar="URL", help="Any OpenAI-compatible server, with or without /v1."),
-    click.option("--model", metavar="NAME", help="The model or variant; may be left out where there is one."),
+    click.option("--model", metavar="NAME", help="The model or variant; may be left out where there is only one."),
     KEY,
-    click.option("--gpu", "card", type=Parsed("NAME|GiB:GB/s", parse_gpu), help="For the ceiling; else this box's."),
+    click.option(
+        "--gpu",
+        "card",
+        type=Parsed("NAME|GiB:GB/s", parse_gpu),
+        help="Card to compute the ceiling for; by default this box's.",
+    ),
     click.option("--beside-traffic", is_flag=True, help="Measure through the gateway, without the exclusive lease."),
 )
-BUDGET = click.option("--budget", "budget_s", type=Duration(), help="Plan what fits: fewer repeats, then fewer cells.")
+BUDGET = click.option(
+    "--budget", "budget_s", type=Duration(), help="Time limit: plans fewer repeats, then fewer cells."
+)
 RESUME = click.option("--resume", is_flag=True, help="Take stored cells instead of measuring them again.")
 KEPT: Sequence[Option] = (
     click.option("--no-store", is_flag=True, help="Do not keep the results."),
@@ -76,12 +83,16 @@ KEPT: Sequence[Option] = (
 
 def repeats(default: int) -> Option:
     """``--repeats``: trials of a cell."""
-    return click.option("--repeats", type=click.IntRange(1), default=default, show_default=True, help="Trials a cell.")
+    return click.option(
+        "--repeats", type=click.IntRange(1), default=default, show_default=True, help="Trials of each cell."
+    )
 
 
 def requests(default: int) -> Option:
     """``--requests``: of a trial."""
-    return click.option("--requests", type=click.IntRange(1), default=default, show_default=True, help="In each trial.")
+    return click.option(
+        "--requests", type=click.IntRange(1), default=default, show_default=True, help="Requests of each trial."
+    )
 
 
 def asks(*options: Option) -> Callable[[Verb], Verb]:
@@ -121,8 +132,8 @@ def _shape(output: int) -> Sequence[Option]:
         click.option("--prompts", metavar="FILE", help="Prompts from ShareGPT, Spec-Bench or JSON lines instead."),
         click.option("--api", type=click.Choice(_DIALECTS), default="chat", show_default=True, help="The endpoint."),
         click.option("--natural-end", is_flag=True, help="Let answers end by themselves: for acceptance figures."),
-        click.option("--burst", is_flag=True, help="Start all streams at once; else spread over one first token."),
-        click.option("--extra", type=JsonObject(), metavar="JSON", help="Further keys of every request."),
+        click.option("--burst", is_flag=True, help="Start all streams at once, not spread over one first token."),
+        click.option("--extra", type=JsonObject(), metavar="JSON", help="More keys for the body of every request."),
     )
 
 

@@ -18,8 +18,12 @@ from gearshift.domain.units import IN_TOKENS
 
 @click.command("concurrency")
 @click.option("--levels", type=LEVELS, default=(1, 2, 4, 8), metavar="1,4,8", help="Streams at once.")
-@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Of each prompt; {IN_TOKENS}.")
-@click.option("--requests", "count", type=click.IntRange(1), help="In each trial; else 4, or the level if higher.")
+@click.option(
+    "--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Length of each prompt; {IN_TOKENS}."
+)
+@click.option(
+    "--requests", "count", type=click.IntRange(1), help="Requests of each trial; by default 4, or the level if higher."
+)
 @measuring()
 def command(asked: Asked, levels: tuple[int, ...], depth: int, count: int | None) -> None:
     """How does it behave under several streams, each and in total?"""

@@ -18,14 +18,16 @@ from gearshift.domain.units import IN_TOKENS
 
 
 @click.command("saturate")
-@click.option("--ttft", type=Duration(), default=2.0, show_default="2s", help="A good request's first token.")
-@click.option("--tpot", type=Duration(), help="A good request's time per token, such as 50ms.")
+@click.option("--ttft", type=Duration(), default=2.0, show_default="2s", help="Goal: longest time to the first token.")
+@click.option("--tpot", type=Duration(), help="Goal: longest time per token, such as 50ms.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=0.5, show_default=True,
-              help="Requests a second to begin with.")  # fmt: skip
+              help="First rate, requests a second.")  # fmt: skip
 @click.option("--factor", type=click.FloatRange(min=1, min_open=True), default=1.5, show_default=True,
-              help="From one rate to the next.")  # fmt: skip
-@click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Rates at most.")
-@click.option("--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Of each prompt; {IN_TOKENS}.")
+              help="What each next rate is multiplied by.")  # fmt: skip
+@click.option("--steps", type=click.IntRange(1), default=10, show_default=True, help="Most rates to try.")
+@click.option(
+    "--input", "depth", type=Tokens(), default=512, show_default=True, help=f"Length of each prompt; {IN_TOKENS}."
+)
 @measuring(count=requests(20), trials=1)
 def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: float, steps: int, depth: int) -> None:
     """How much traffic does it take within limits of latency?
