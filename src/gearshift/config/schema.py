@@ -122,7 +122,7 @@ SleepChoice = Annotated[
 
 
 class IdleSection(Section):
-    """What happens to a variant that nobody asks for."""
+    """What happens to a variant without requests."""
 
     unload_after: OffWait = key("10m", "Idle time after which it is stopped; off keeps it.")
 
@@ -144,23 +144,25 @@ class RequestSection(Section):
 class DefaultsSection(RequestSection):
     """Values that every variant starts from."""
 
-    load_timeout: Wait = key("10m", "A load that takes longer in all has failed.")
-    stall_timeout: OffWait = key("3m", "A load without a log line and without CPU time for so long has failed.")
+    load_timeout: Wait = key("10m", "A load that takes longer than this in total fails.")
+    stall_timeout: OffWait = key("3m", "A load fails after this long without a log line and without CPU time.")
     stop_grace: Duration = key("15s", "Time between SIGTERM and SIGKILL.")
     memory_timeout: Wait = key(
-        "30s", "A stop whose device memory is not back by then has failed, and says who holds it."
+        "30s", "A stop fails, and says who holds the memory, if it is not back within this time."
     )
-    drain_timeout: OffDuration = key("off", "Requests still running so long after a swap was decided are interrupted.")
-    max_wait: Duration = key("1m", "A resident variant gives way once somebody waited so long.")
-    min_resident: Duration = key("10s", "A variant just loaded is not swapped out before this.")
-    idle: IdleSection = key({}, "What happens to a variant that nobody asks for.")
-    probe_every: OffWait = key("30s", "How often a ready engine is asked whether it lives.")
-    probe_timeout: Wait = key("30s", "An engine that needs longer to answer is taken for hung.")
+    drain_timeout: OffDuration = key(
+        "off", "Requests still running this long after a swap was decided are interrupted."
+    )
+    max_wait: Duration = key("1m", "A resident variant gives way once a request for another has waited this long.")
+    min_resident: Duration = key("10s", "A variant that was just loaded is not swapped out before this.")
+    idle: IdleSection = key({}, "What happens to a variant without requests.")
+    probe_every: OffWait = key("30s", "How often a ready engine is probed for life.")
+    probe_timeout: Wait = key("30s", "An engine that takes longer than this to answer a probe counts as hung.")
     queue_limit: int = key(100, "Requests that may wait for a variant; past it the answer is 429.", ge=1)
     meter: Literal["active", "passive"] = key(
         "active", "active asks streams for their token counts; passive changes no request."
     )
-    env: dict[str, Text] = key({}, "Environment variables of the engine, beside a short allow-list.")
+    env: dict[str, Text] = key({}, "Environment variables of the engine, added to a short allow-list of yours.")
 
 
 class VariantSection(DefaultsSection):
@@ -170,7 +172,7 @@ class VariantSection(DefaultsSection):
         None, "llama.cpp, vllm or command; vllm==0.32.0 pins a version, vllm@PATH is your own."
     )
     extends: str | None = key(
-        None, "Start from another variant (name, or model:name); what is written here goes over it."
+        None, "Start from another variant (name, or model:name); what is written here overrides it."
     )
     weights: str | None = key(None, "A file or folder, or a Hugging Face id where no such path exists.", min_length=1)
     context: Tokens | None = key(None, "Tokens of one request at most; unset is the engine's choice.")
@@ -206,7 +208,7 @@ class ModelSection(RequestSection):
     """What a client asks for by name."""
 
     aliases: list[str] = key([], "Other names of the model.")
-    route: str = key("auto", "Which variant the bare name means: auto, or a variant's name.")
+    route: str = key("auto", "Which variant the bare name means: auto (the one nearest to answering), or a name.")
     variants: dict[str, VariantSection] = key(..., "The ways to run it, by name.", min_length=1)
 
 
@@ -256,13 +258,13 @@ class FileSection(Section):
     allowed_hosts: list[str] = key([], "Host headers answered beside loopback and the listen address.")
     body_limit: Bytes = key("256MiB", "Largest request body.", gt=0)
     memory: Bytes | None = key(None, "Budget of the device cpu on a box without a GPU; unset is the host's memory.")
-    keepalive: Wait = key("10s", "Pause between comment lines to a stream that waits.")
+    keepalive: Wait = key("10s", "Interval of the keep-alive comments that a waiting stream gets.")
     engines: EnginesSection = key({}, "Default installation of each engine.")
     defaults: DefaultsSection = key({}, "Values that every variant starts from.")
     models: dict[str, ModelSection] = key({}, "What clients may ask for, by name.")
     groups: dict[str, GroupSection] = key({}, "Swap groups by name.")
     preload: list[str] = key([], "Variants or models loaded at the start, in order.")
-    side: SideSection = key({}, "How side requests are told apart.")
+    side: SideSection = key({}, "How side requests are recognised.")
 
 
 SCHEMA_FILE = Path(__file__).with_name("schema.json")
