@@ -156,7 +156,7 @@ class DefaultsSection(RequestSection):
     max_wait: Duration = key("1m", "A resident variant gives way once a request for another has waited this long.")
     min_resident: Duration = key("10s", "A variant that was just loaded is not swapped out before this.")
     idle: IdleSection = key({}, "What happens to a variant without requests.")
-    probe_every: OffWait = key("30s", "How often a ready engine is probed for life.")
+    probe_every: OffWait = key("30s", "Interval between liveness probes of a ready engine.")
     probe_timeout: Wait = key("30s", "An engine that takes longer than this to answer a probe counts as hung.")
     queue_limit: int = key(100, "Requests that may wait for a variant; past it the answer is 429.", ge=1)
     meter: Literal["active", "passive"] = key(
