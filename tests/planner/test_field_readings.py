@@ -84,10 +84,10 @@ INT4 = replace(
 )
 
 
-def int4_on_two_cards(context: int) -> Plan:
+def int4_on_two_cards(context: int, *, share: float = 0.92) -> Plan:
     wanted = PlanRequest(
         "vllm", TWO_3090, version="0.22.0", context=context, kv_dtype="fp8_e5m2", prefix_caching=True, parallel=2,
-        max_num_batched_tokens=8192, memory_share=0.92, speculation=Speculation("mtp", 3),
+        max_num_batched_tokens=8192, memory_share=share, speculation=Speculation("mtp", 3),
     )  # fmt: skip
     return plan(wanted, INT4)
 
@@ -103,11 +103,26 @@ def test_r3_11_a_context_capped_to_be_safe_uses_a_tenth_of_its_pool() -> None:
     assert (planned.kv.max_context or 0) >= 262_144  # three times what it was capped at, and more
 
 
-def test_r3_11_and_r3_20_vllm_holds_half_a_gib_more_of_each_card_than_is_planned() -> None:
-    """23.3 of 24 GiB were seen while 185,476 tokens were read: beyond the stated error, and not explained."""
-    (first, _) = int4_on_two_cards(200_000).ledger
-    missing = 23.3 * GIB - first.planned_bytes - first.error_bytes
+def test_r3_11_what_vllm_held_of_each_card_is_within_the_plan_s_error() -> None:
+    """23.3 of 24 GiB were seen while 185,476 tokens were read."""
+    for ledger in int4_on_two_cards(200_000).ledger:
+        assert abs(23.3 * GIB - ledger.planned_bytes) <= ledger.error_bytes
+
+
+def test_r3_20_about_24_gib_are_more_than_the_share_of_the_final_recipe_leaves() -> None:
+    """It asks for 0.90 of a card; even the reading of R3-11 is less than what was rounded to 24."""
+    (first, _) = int4_on_two_cards(200_000, share=0.9).ledger
+    missing = 23.5 * GIB - first.planned_bytes - first.error_bytes
     assert 0 < missing < 0.6 * GIB
+
+
+def test_what_was_taken_of_four_cards_before_vllm_first_looked_is_within_the_error() -> None:
+    """A log of 0.27.1 on four RTX PRO 6000: 94.05 of 95.01 GiB were free, after NCCL's set-up (gpu_worker.py)."""
+    cards = tuple(PlannedDevice(f"GPU-{rank}", int(95.01 * GIB)) for rank in range(4))
+    wanted = PlanRequest("vllm", cards, version="0.27.1", context=32_768, memory_share=0.9)
+    for ledger in plan(wanted, qwen27b()).ledger:
+        (line,) = (line for line in ledger.lines if line.name == "cuda context")
+        assert abs(line.bytes - 0.96 * GIB) <= line.error_bytes
 
 
 @pytest.mark.parametrize(("pool", "blocks", "fits"), [(9_650_000_000, 174, False), (9_700_000_000, 175, None)])

@@ -79,7 +79,7 @@ def on(planned: Plan, card: int, name: str) -> float:
 )
 def test_the_27b_keeps_what_its_logs_say(wanted: PlanRequest, cache: float, draft: float, state: float) -> None:
     kv = slots(wanted, qwen27b_gguf())
-    assert (mib(kv.bytes), mib(kv.draft_bytes), mib(kv.state_bytes)) == (cache, draft, state)
+    assert (mib(kv.bytes), mib(kv.draft_bytes or 0), mib(kv.state_bytes)) == (cache, draft, state)
 
 
 @pytest.mark.parametrize(("kind", "token_bytes"), [("f16", 65_536), ("q8_0", 34_816), ("q4_0", 18_432)])

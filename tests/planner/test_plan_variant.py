@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 from gearshift.artifacts.facts import ModelFacts, TensorGroup
 from gearshift.domain.device import Device
 from gearshift.domain.variant import ArgValue, EngineKind, EngineRef, Speculation, Variant
+from gearshift.planner.answers import longest_context
 from gearshift.planner.calibration import Calibration
 from gearshift.planner.ledger import OTHERS, PagedKv, Plan, SlotKv, with_others
 from gearshift.planner.planning import plan, plan_variant
 from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.variant_request import planned_devices, request_for
+from gearshift.planner.workload import workload_of
 from planner.models import GIB, MIB, dense, qwen27b, qwen27b_gguf, smollm2
 
 CPU = Device("cpu", None, "host", 16 * GIB)
 GPUS = tuple(Device(f"GPU-{name}", index, "RTX 3090", 24 * GIB) for index, name in enumerate("ab"))
 
 
-OUTSIDE = 0.6 * GIB  # CUDA context and graphs, which the engine's share of a card does not count
+OUTSIDE = 1.15 * GIB  # graphs, CUDA context and NCCL of two ranks, which the engine's share does not count
 
 
 def variant(engine: EngineKind, args: Mapping[str, ArgValue] | None = None, **fields: object) -> Variant:
@@ -200,6 +202,21 @@ def test_a_draft_model_of_unknown_size_leaves_the_plan_incomplete() -> None:
     for engine in ("llama.cpp", "vllm"):
         wanted = variant(engine, context=4096, speculation=DRAFTING)
         assert plan_variant(wanted, smollm2(), [CPU], engine_version=None).bytes_by_device is None
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "vllm"])
+def test_a_draft_model_that_is_not_here_is_named_and_leaves_no_figure_made_up(engine: EngineKind) -> None:
+    wanted = variant(engine, context=4096, speculation=DRAFTING)
+    planned = plan_variant(wanted, smollm2(), [CPU], engine_version=None)
+    assert "the draft model /models/small is left out: it is not here" in planned.notes
+    if isinstance(planned.kv, SlotKv):
+        assert planned.kv.draft_bytes is None
+    bare = plan_variant(wanted, smollm2(), [CPU], engine_version=None, draft=replace(smollm2(), tensors=()))
+    assert "the draft model /models/small is left out: its weights are not here" in bare.notes
+    assert (bare.fits, bare.bytes_by_device) == (None, None)
+    request = PlanRequest(engine, (PlannedDevice("gpu0", 24 * GIB),), context=4096, speculation=DRAFTING)
+    assert workload_of(request, smollm2()) is None
+    assert longest_context(request, smollm2()) is None
 
 
 def test_a_known_draft_model_brings_weights_and_a_context_of_its_own() -> None:

@@ -14,9 +14,12 @@ from gearshift.artifacts.model import read_model
 from gearshift.domain.paths import resolve_paths
 from gearshift.domain.variant import EngineRef
 from gearshift.planner.answers import model_longest
+from gearshift.planner.kv_types import packed_bytes
 from gearshift.planner.request import PlannedDevice, PlanRequest
+from gearshift.planner.vllm_blocks import target_token_bytes
 from gearshift.planner.vllm_start import resolve
 from gearshift.toolchain import Toolchain
+from planner.models import dense
 
 pytestmark = pytest.mark.real
 
@@ -56,6 +59,38 @@ def taken(folder, length):
 lengths = [None] + [int(length) for length in sys.argv[1].split(",")]
 print(json.dumps({folder: [taken(folder, length) for length in lengths] for folder in sys.argv[2:]}))
 """
+
+PACKED = """
+import importlib.util, json, pathlib, sys, types
+
+root = pathlib.Path(importlib.util.find_spec("vllm").origin).parent
+path = root / "model_executor/layers/quantization/turboquant/config.py"
+spec = importlib.util.spec_from_file_location("turboquant", path)  # without the rest of vLLM, which takes long to load
+sys.modules["turboquant"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+config = module.TurboQuantConfig
+slots = {name: {size: config.from_cache_dtype(name, size).slot_size_aligned for size in (64, 80, 100, 128, 256)}
+         for name in module.TQ_PRESETS}
+made = types.SimpleNamespace
+model = lambda count: made(is_hybrid=False, hf_text_config=made(num_hidden_layers=count))
+plain = {count: [int(index) for index in config.get_boundary_skip_layers(model(count))] for count in (1, 2, 3, 5, 32)}
+print(json.dumps([slots, plain]))
+"""
+
+
+@pytest.mark.timeout(120)
+def test_turboquant_packs_what_the_engine_s_own_code_packs() -> None:
+    install = Toolchain(REAL, os.environ).find(EngineRef("vllm"))
+    command = [str(Path(install.command[0]).with_name("python")), "-c", PACKED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    slots, plain = json.loads(done.stdout)
+    assert set(slots) == {"turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc"}
+    for name, sizes in slots.items():
+        assert {size: packed_bytes(name, 1, int(size), int(size)) for size in sizes} == sizes
+    for count, left in plain.items():
+        wanted = PlanRequest("vllm", (PlannedDevice("gpu0", None),), kv_dtype="turboquant_3bit_nc")
+        found = target_token_bytes(wanted, dense(int(count), kv_heads=1, head_dim=64), 1)
+        assert [index for index, (_, size) in enumerate(found) if size == 2 * 64 * 2] == left
 
 
 @pytest.mark.timeout(240)

@@ -16,7 +16,6 @@ from gearshift.planner import (
     JsonValue,
     Lever,
     Plan,
-    PlannedDevice,
     PlanRequest,
     Workload,
     decode_ceiling,
@@ -31,7 +30,7 @@ from gearshift.planner import (
 )
 from gearshift.planner.vllm_start import undivided
 
-_NO_WEIGHTS = "the weights are not here"
+_NO_WEIGHTS, _NO_DRAFT = "the weights are not here", "the draft model is not here"
 _NO_SIZE = {"vllm": f"{_NO_WEIGHTS}: --weights-size says how large they are", "llama.cpp": _NO_WEIGHTS}
 SHORT_REQUEST = 8192  # tokens; beside the whole context, what most requests are at most
 
@@ -126,7 +125,7 @@ def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: Spe
         levers=levers(request, facts),
         speed=speed_of(request, facts, question),
         no_ceiling=_no_ceiling(request, facts, question),
-        doubt=_doubt(request.engine, facts, planned),
+        doubt=_doubt(request, facts, planned),
         measured=question.measured,
         trained_context=model_longest(request, facts),
     )
@@ -161,6 +160,8 @@ def speed_of(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -
 def _no_ceiling(request: PlanRequest, facts: ModelFacts, question: SpeedQuestion) -> str | None:
     if not facts.weights_known:
         return _NO_WEIGHTS
+    if request.draft_unknown:
+        return _NO_DRAFT
     if question.gpu is not None:
         return None
     what = "this box's memory" if request.device_kind == "cpu" else "the card"
@@ -176,11 +177,12 @@ def _share(work: Workload, hardware: Hardware, measured: Measured | None, drafte
     return bound.fraction_of(measured.tok_s)
 
 
-def _doubt(engine: EngineKind, facts: ModelFacts, planned: Plan) -> str | None:
+def _doubt(request: PlanRequest, facts: ModelFacts, planned: Plan) -> str | None:
     if planned.fits is not None:
         return None
     unknown = {
-        _NO_SIZE.get(engine, _NO_WEIGHTS): not facts.size_known,
+        _NO_SIZE.get(request.engine, _NO_WEIGHTS): not facts.size_known,
+        _NO_DRAFT: request.draft_unknown,
         "the device's memory is not known": any(ledger.total_bytes is None for ledger in planned.ledger),
     }
     reasons = [reason for reason, holds in unknown.items() if holds]
@@ -218,9 +220,7 @@ def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Room:
 def _on_cards(request: PlanRequest, cards: int) -> PlanRequest:
     """The same request on another number of cards like its first; what was measured on its own does not carry over."""
     first = request.devices[0]
-    devices = tuple(
-        PlannedDevice(first.id if not card else f"{first.id}+{card}", first.total_bytes) for card in range(cards)
-    )
+    devices = tuple(replace(first, id=first.id if not card else f"{first.id}+{card}") for card in range(cards))
     split = "layer" if request.split == "none" else request.split
     return replace(request, devices=devices, shares=None, split=split, calibration=None)
 

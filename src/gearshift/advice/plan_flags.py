@@ -103,5 +103,6 @@ def flag_devices(kind: DeviceKind, count: int, gpu: Gpu | None, here: Sequence[D
         return tuple(PlannedDevice(name, total) for name in ids)
     cards = [device for device in here if device.id != CPU_DEVICE]
     if gpu is None and count <= len(cards):
-        return tuple(PlannedDevice(device.id, device.total_bytes) for device in cards[:count])
-    return tuple(PlannedDevice(f"gpu{index}", gpu.total_bytes if gpu else None) for index in range(count))
+        return tuple(PlannedDevice(device.id, device.total_bytes, device.name) for device in cards[:count])
+    size, name = (gpu.total_bytes, gpu.name) if gpu else (None, "")
+    return tuple(PlannedDevice(f"gpu{index}", size, name) for index in range(count))

@@ -14,7 +14,7 @@ from gearshift.planner.positions import llamacpp_longest, vllm_longest
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_pool import longest_context as longest_in_pool
 from gearshift.planner.vllm_rules import vllm_rules
-from gearshift.planner.vllm_start import default_limits, resolve
+from gearshift.planner.vllm_start import resolve
 
 _SHORT = 512  # tokens; halving a context below this frees nothing
 _SMALLER_KV = {
@@ -41,11 +41,12 @@ def required_bytes(request: PlanRequest, facts: ModelFacts) -> int:
 def longest_context(request: PlanRequest, facts: ModelFacts) -> int | None:
     """The longest request that still fits every device, up to what the model was trained for.
 
-    None where the devices' memory or the weights are unknown; 0 where not even a short one fits.
+    None where the devices' memory, the weights or a separate drafter's are unknown; 0 where not even a short one fits.
     """
     if request.engine == "vllm":
         return _longest_paged(request, facts)
-    if not facts.weights_known or any(device.total_bytes is None for device in request.devices):
+    sized = facts.weights_known and not request.draft_unknown
+    if not sized or any(device.total_bytes is None for device in request.devices):
         return None
     return longest_slot_context(request, facts)
 
@@ -90,18 +91,18 @@ def levers(request: PlanRequest, facts: ModelFacts) -> tuple[Lever, ...]:
 
 
 def _changes(request: PlanRequest, facts: ModelFacts) -> Iterator[tuple[str, str, PlanRequest]]:
-    yield from _fewer_slots(request)
+    yield from _fewer_slots(request, facts)
     yield from _smaller_kv(request)
     if request.speculation is not None:
         yield "speculation", f"{request.speculation.method} off", replace(request, speculation=None)
-    yield from _smaller_batches(request)
+    yield from _smaller_batches(request, facts)
     context = request.context or facts.context_train
     if context and context > _SHORT:
         yield "context", f"context {context:,} -> {context // 2:,}", replace(request, context=context // 2)
 
 
-def _fewer_slots(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
-    automatic = AUTO_SLOTS if request.engine == "llama.cpp" else default_limits(request).sequences
+def _fewer_slots(request: PlanRequest, facts: ModelFacts) -> Iterator[tuple[str, str, PlanRequest]]:
+    automatic = AUTO_SLOTS if request.engine == "llama.cpp" else resolve(request, facts).limits.sequences
     slots = request.parallel or automatic
     if slots > 1:
         yield "slots", f"parallel {slots} -> 1", replace(request, parallel=1, unified_kv=None)
@@ -119,12 +120,12 @@ def _smaller_kv(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
         yield "kv type", f"kv_dtype {now} -> {smaller}", changed
 
 
-def _smaller_batches(request: PlanRequest) -> Iterator[tuple[str, str, PlanRequest]]:
+def _smaller_batches(request: PlanRequest, facts: ModelFacts) -> Iterator[tuple[str, str, PlanRequest]]:
     if request.engine == "llama.cpp" and request.ubatch > 128:  # noqa: PLR2004 - below it prefill gets slow
         smaller = replace(request, ubatch=request.ubatch // 2)
         yield "micro batch", f"ubatch {request.ubatch} -> {request.ubatch // 2}", smaller
-    tokens = request.max_num_batched_tokens
-    if request.engine == "vllm" and tokens is not None and tokens > 2048:  # noqa: PLR2004 - the default
+    tokens = resolve(request, facts).limits.batched_tokens if request.engine == "vllm" else 0
+    if tokens > 2048:  # noqa: PLR2004 - the default of most cards
         yield (
             "batched tokens",
             f"max-num-batched-tokens {tokens} -> 2048",

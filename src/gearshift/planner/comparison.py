@@ -79,7 +79,7 @@ def _cache_figures(kv: PagedKv | SlotKv | None, figures: StartFigures) -> dict[s
             }
         case SlotKv():
             return {
-                "kv cache": (kv.bytes + kv.draft_bytes, figures.kv_pool_bytes),
+                "kv cache": (None if kv.draft_bytes is None else kv.bytes + kv.draft_bytes, figures.kv_pool_bytes),
                 "recurrent state": (kv.state_bytes, figures.state_bytes),
             }
         case None:

@@ -22,6 +22,14 @@ def draft_misfits(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
     return (*_foreign_words(request, facts), *(shape_misfits(facts, request.draft) if request.draft else ()))
 
 
+def absent_draft(request: PlanRequest) -> str | None:
+    """What a plan leaves out because a separate draft model is not here; None where it is, or none is asked for."""
+    if not request.draft_unknown or request.speculation is None:
+        return None
+    what = "it is" if request.draft is None else "its weights are"
+    return f"the draft model {request.speculation.draft} is left out: {what} not here"
+
+
 def idle_notes(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
     """What llama.cpp does with a pair that does not go together."""
     shapes = shape_misfits(facts, request.draft) if request.draft else ()

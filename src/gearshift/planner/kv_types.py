@@ -22,6 +22,11 @@ _VLLM_PACKED = {  # vLLM's cache types beside the plain ones, and the version th
     "int4_per_token_head": (0, 27), "nvfp4_4over6": (0, 29), "nvfp4_ds_mla": (0, 32), "ultraquant_4bit": (0, 32),
 }  # fmt: skip
 _OCTAVE = (0, 33)  # a family of types
+_FP8 = 8
+_TURBOQUANT_BITS = {  # of keys and of values
+    "turboquant_k8v4": (_FP8, 4), "turboquant_4bit_nc": (4, 4), "turboquant_k3v4_nc": (3, 4),
+    "turboquant_3bit_nc": (3, 3),
+}  # fmt: skip
 
 
 def vllm_cache_type_since(name: str) -> tuple[int, int]:
@@ -54,13 +59,25 @@ def dtype_bytes(name: str) -> int | None:
 def packed_bytes(name: str, heads: int, key_dim: int, value_dim: int) -> int | None:
     """Bytes per token and layer of vLLM's packed cache types; None where no formula is known.
 
-    Scales lie beside the values: nvfp4 one byte per 16, the per-head types four bytes per head.
+    Scales lie beside the values: nvfp4 one byte per 16, the per-head types four bytes per head and side, ultraquant
+    one byte per 32. The turboquant types keep two bytes beside the keys of a head (8-bit keys none) and four beside
+    its values, and round the whole to an even number (vLLM 0.32, the backends' customize_spec).
     """
     both = key_dim + value_dim
+    if name in _TURBOQUANT_BITS:
+        key_bits, value_bits = _TURBOQUANT_BITS[name]
+        slot = -(-key_dim * key_bits // 8) + (2 if key_bits < _FP8 else 0) + -(-value_dim * value_bits // 8) + 4
+        return heads * (slot + slot % 2)
     return {
         "nvfp4": heads * (both // 2 + both // 16),
+        "nvfp4_4over6": heads * (both // 2 + both // 16),
         "int8_per_token_head": heads * (both + 8),
         "fp8_per_token_head": heads * (both + 8),
         "int4_per_token_head": heads * (both // 2 + 8),
-        "turboquant_4bit_nc": heads * (both // 2 + 2 + 4),
+        "ultraquant_4bit": heads * (both // 2 + both // 32),
     }.get(name)
+
+
+def keeps_outer_layers(name: str) -> bool:
+    """Whether the first and the last two layers of a model without recurrent ones stay in the model's own type."""
+    return name in _TURBOQUANT_BITS or name == "ultraquant_4bit"

@@ -83,7 +83,7 @@ class SlotKv:
     slot_context: int  # tokens one slot can hold
     bytes: int
     bytes_per_token: int
-    draft_bytes: int
+    draft_bytes: int | None  # None where a separate draft model's files are not here
     state_bytes: int
     state_rows: int
 

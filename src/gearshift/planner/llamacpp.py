@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import GIB
-from gearshift.planner.draft_fit import idle_notes
+from gearshift.planner.draft_fit import absent_draft, idle_notes
 from gearshift.planner.ledger import DeviceLedger, Plan, SlotKv, calibrated, missing_files_note, verdict
 from gearshift.planner.llamacpp_caches import bytes_per_token, state_rows, target_types
 from gearshift.planner.llamacpp_checkpoints import full_slot_bytes
@@ -52,17 +52,25 @@ def _with_draft_model(start: LlamaStart, ledgers: tuple[DeviceLedger, ...]) -> t
 
 
 def _figures(start: LlamaStart) -> SlotKv:
-    facts, cells, sizes, draft = start.facts, start.cells, start.sizes, start.request.draft
+    facts, cells, sizes = start.facts, start.cells, start.sizes
     return SlotKv(
         cells=cells.per_stream,
         streams=cells.streams,
         slot_context=min(cells.per_stream, llamacpp_longest(start.request, facts) or cells.per_stream),
         bytes=sum(sizes.kv),
         bytes_per_token=bytes_per_token(facts, target_types(start.request)),
-        draft_bytes=sum(sizes.draft_kv) + (draft_model_cache(start.request, draft, cells) if draft else 0),
+        draft_bytes=_draft_cache(start),
         state_bytes=sum(sizes.state),
         state_rows=state_rows(start.request, facts, cells) if facts.hybrid else 0,
     )
+
+
+def _draft_cache(start: LlamaStart) -> int | None:
+    """The cache of the draft context, of the built-in head or of a model of its own; None where that is not here."""
+    request = start.request
+    if request.draft is not None:
+        return draft_model_cache(request, request.draft, start.cells)
+    return None if request.draft_unknown else sum(start.sizes.draft_kv)
 
 
 def _refusals(request: PlanRequest, facts: ModelFacts) -> tuple[str, ...]:
@@ -83,6 +91,7 @@ def _notes(start: LlamaStart) -> tuple[str, ...]:
     kept = full_slot_bytes(request, facts)
     found = {
         missing_files_note(facts): bool(facts.missing_files),
+        absent_draft(request) or "": request.draft_unknown,
         f"a request ends at the model's {trained:,} tokens, in a cache of {cells:,}": cells - trained >= _PADDING,
         scaled(request, facts, context=cells) or "": scaled(request, facts, context=cells) is not None,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),

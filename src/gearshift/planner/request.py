@@ -23,6 +23,7 @@ class PlannedDevice:
 
     id: str
     total_bytes: int | None
+    name: str = field(default="", compare=False)  # as its driver says it; some defaults of vLLM depend on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,9 @@ class PlanRequest:
 
     @property
     def draft_unknown(self) -> bool:
-        """Whether a separate draft model is asked for whose files are not at hand."""
-        return self.draft is None and self.speculation is not None and self.speculation.draft is not None
+        """Whether a separate draft model is asked for whose weights are not at hand."""
+        asked = self.speculation is not None and self.speculation.draft is not None
+        return asked and (self.draft is None or not self.draft.weights_known)
 
 
 def is_mtp(method: str) -> bool:

@@ -87,7 +87,7 @@ def request_for(
     on_cpu = all(device.id == CPU_DEVICE for device in devices)
     base = PlanRequest(
         engine=variant.engine.kind,
-        devices=tuple(PlannedDevice(device.id, device.total_bytes) for device in devices),
+        devices=tuple(PlannedDevice(device.id, device.total_bytes, device.name) for device in devices),
         version=engine_version or variant.engine.version,
         device_kind="cpu" if on_cpu else "cuda",
         calibration=calibration,

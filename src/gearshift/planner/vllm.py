@@ -16,27 +16,32 @@ from gearshift.planner.vllm_blocks import activation_dtype
 from gearshift.planner.vllm_pool import pool_figures
 from gearshift.planner.vllm_start import VllmStart, notes, refusals, resolve
 
-_POOL, _WEIGHTS = "kv pool", "weights"
+_POOL, _WEIGHTS, _SERVERS = "kv pool", "weights", "server processes"
 _WEIGHTS_ERROR = 50  # two percent: norms and small tensors are not cast or not divided
 _STATED_ERROR = 20  # a stated size may count a draft head or a vision tower that is not loaded, and is rounded
 _CAST_TYPES = frozenset({"F32", "F16", "BF16"})
 
 # Modelled from the public start-up logs listed in docs/planner.md; (bytes, error).
-_CUDA_CONTEXT = (int(0.4 * GIB), int(0.2 * GIB))
+_CONTEXT_ALONE = (int(0.4 * GIB), int(0.2 * GIB))
+_CONTEXT_RANKS = (int(0.95 * GIB), int(0.35 * GIB))  # NCCL's communicators are there before the engine first looks
 _LIBRARIES_ALONE = (int(0.25 * GIB), int(0.2 * GIB))
-_LIBRARIES_RANKS = (int(1.7 * GIB), int(0.6 * GIB))  # with NCCL
+_LIBRARIES_RANKS = (int(1.7 * GIB), int(0.6 * GIB))
 _ACTIVATION = (int(0.6 * GIB), int(0.3 * GIB))
 _GRAPHS = (int(0.2 * GIB), int(0.2 * GIB))
 _CPU_WORKER = (int(0.86 * GIB), int(0.2 * GIB))
 _CPU_SERVERS = (int(1.1 * GIB), int(0.4 * GIB))  # API server and engine core: 1.18 GiB resident, 0.92 shared out
 # The engine's share of the card does not count what was there before it or is captured after it sized the pool.
-_OUTSIDE_SHARE = frozenset({"cuda context", "cuda graphs", "server processes"})
+_OUTSIDE_SHARE = frozenset({"cuda context", "cuda graphs", _SERVERS})
 
 
 def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
     """Plan one vLLM server over ``request.devices`` as tensor-parallel ranks. Never raises for a bad fit."""
     start = resolve(request, facts)
-    fixed = tuple(_measured(request, device, _fixed_lines(start)) for device in request.devices)
+    lines = _fixed_lines(start)
+    fixed = tuple(
+        _measured(request, device, lines if rank == 0 else _of_another_rank(lines))
+        for rank, device in enumerate(request.devices)
+    )
     pool = request.kv_bytes if request.kv_bytes is not None else _remaining_pool(start, fixed)
     longest = max(start.context, vllm_longest(request, facts, start.rules) or 0)
     figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
@@ -79,18 +84,23 @@ def _fixed_lines(start: VllmStart) -> tuple[Line, ...]:
             *weights,
             *draft,
             Line("worker runtime", worker[0], "modelled", worker[1]),
-            Line("server processes", servers[0], "modelled", servers[1]),
+            Line(_SERVERS, servers[0], "modelled", servers[1]),
         )
-    libraries = _LIBRARIES_ALONE if ranks <= 1 else _LIBRARIES_RANKS
+    context, libraries = (_CONTEXT_ALONE, _LIBRARIES_ALONE) if ranks <= 1 else (_CONTEXT_RANKS, _LIBRARIES_RANKS)
     graphs = () if request.eager else (Line("cuda graphs", _GRAPHS[0], "modelled", _GRAPHS[1]),)
     return (
         *weights,
         *draft,
-        Line("cuda context", _CUDA_CONTEXT[0], "modelled", _CUDA_CONTEXT[1]),
+        Line("cuda context", context[0], "modelled", context[1]),
         Line("libraries", libraries[0], "modelled", libraries[1]),
         _activation(start),
         *graphs,
     )
+
+
+def _of_another_rank(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """The API server and the engine core are there once, however many ranks there are; they count on the first."""
+    return tuple(line for line in lines if line.name != _SERVERS)
 
 
 def _weights(request: PlanRequest, facts: ModelFacts, ranks: int) -> Line:
@@ -139,7 +149,7 @@ def _measured(request: PlanRequest, device: PlannedDevice, lines: tuple[Line, ..
 
 def _remaining_pool(start: VllmStart, ranks: tuple[DeviceLedger, ...]) -> int | None:
     """What the engine gives the pool by itself: the least that a rank's share leaves; None if not knowable."""
-    if not start.facts.size_known or not ranks:
+    if not start.facts.size_known or start.request.draft_unknown or not ranks:
         return None
     left = []
     for rank in ranks:

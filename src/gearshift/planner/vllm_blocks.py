@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import Layer, ModelFacts, Recurrent
-from gearshift.planner.kv_types import dtype_bytes, packed_bytes
+from gearshift.planner.kv_types import dtype_bytes, keeps_outer_layers, packed_bytes
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm_rules import VllmRules
 
 _CUDA_BLOCKS, _CPU_BLOCKS = (16, 16), (32, 128)  # smallest kernel block, default block size
 _LATENT_BLOCK = 128
+_PREFERRED_BLOCKS = {"ultraquant_4bit": 64}  # by cache type, where its backend asks for more than the usual block
+_OUTER_LAYERS = 2  # at either end of a model, which some packed types leave as they are
 _GDN_CHUNK = 64  # chunk of the "all" cache mode; its block size is modelled only
 _UNEVEN = 1.5  # buckets within this ratio are padded to the larger one
 _PROVEN_PACKED = frozenset({"turboquant_4bit_nc"})  # reproduced from a log; other packed types are formulas only
@@ -59,11 +61,13 @@ def block_layout(request: PlanRequest, facts: ModelFacts, rules: VllmRules, *, b
     """The layout on each of ``len(request.devices)`` tensor-parallel ranks."""
     ranks = max(len(request.devices), 1)
     drafts = _draft_layers(request, facts)
-    attention = [layer for layer in (*facts.layers, *drafts) if layer.kv_elements]
-    token_bytes = [layer_token_bytes(layer, request, facts, ranks) for layer in attention]
+    own = target_token_bytes(request, facts, ranks)
+    token_bytes = [size for _, size in own] + [
+        layer_token_bytes(layer, request, facts, ranks) for layer in drafts if layer.kv_elements
+    ]
     widest, state = max(token_bytes, default=0), _state_bytes(request, facts, ranks)
     mode = cache_mode(request, facts, rules)
-    block = _block_size(request, facts, mode, token_bytes=widest, state_bytes=state)
+    block = _block_size(request, facts, mode, token_bytes=token_bytes, state_bytes=state)
     buckets = _buckets((*facts.layers, *drafts))
     group = _group_size([count for count in buckets if count])
     full, sliding, states = (-(-count // group) for count in buckets)
@@ -92,6 +96,25 @@ def _draft_layers(request: PlanRequest, facts: ModelFacts) -> tuple[Layer, ...]:
     if request.built_in_draft:
         return facts.mtp_layers
     return request.draft.layers if request.draft else ()
+
+
+def target_token_bytes(request: PlanRequest, facts: ModelFacts, ranks: int) -> tuple[tuple[Layer, int], ...]:
+    """The target's layers that keep a cache, each with its bytes for one token on one rank."""
+    plain, kept = replace(request, kv_dtype="auto"), _kept_as_they_are(request, facts)
+    return tuple(
+        (layer, layer_token_bytes(layer, plain if index in kept else request, facts, ranks))
+        for index, layer in enumerate(facts.layers)
+        if layer.kv_elements
+    )
+
+
+def _kept_as_they_are(request: PlanRequest, facts: ModelFacts) -> frozenset[int]:
+    """Layers at both ends that a packed type does not pack; a hybrid has too few attention layers for that."""
+    if facts.hybrid or not keeps_outer_layers(request.kv_dtype or "auto"):
+        return frozenset()
+    count = len(facts.layers)
+    outer = min(_OUTER_LAYERS, count // 2)
+    return frozenset(range(outer)) | frozenset(range(count - outer, count))
 
 
 def layer_token_bytes(layer: Layer, request: PlanRequest, facts: ModelFacts, ranks: int) -> int:
@@ -155,15 +178,23 @@ def _state_element_bytes(request: PlanRequest, shape: Recurrent, conv: int) -> i
     return dtype_bytes(asked) or conv if asked else conv
 
 
-def _block_size(request: PlanRequest, facts: ModelFacts, mode: str, *, token_bytes: int, state_bytes: int) -> int:
-    """Tokens per block: the configured size, enlarged until an attention page holds a recurrent state."""
+def _block_size(
+    request: PlanRequest, facts: ModelFacts, mode: str, *, token_bytes: Sequence[int], state_bytes: int
+) -> int:
+    """Tokens per block: the configured size, enlarged until an attention page holds a recurrent state.
+
+    Where some layers are not packed, a packed page has to hold what one of theirs does.
+    """
     if request.calibration and request.calibration.block_size:
         return request.calibration.block_size
     kernel, default = _CPU_BLOCKS if request.device_kind == "cpu" else _CUDA_BLOCKS
-    configured = request.block_size or max(default, _LATENT_BLOCK if facts.count("latent") else 0)
+    preferred = _PREFERRED_BLOCKS.get(request.kv_dtype or "auto", default)
+    configured = request.block_size or max(default, preferred, _LATENT_BLOCK if facts.count("latent") else 0)
+    if token_bytes and _kept_as_they_are(request, facts):
+        return configured * -(-kernel * max(token_bytes) // (configured * min(token_bytes)))
     if not state_bytes or not token_bytes:
         return configured
-    tokens = -(-state_bytes // token_bytes)
+    tokens = -(-state_bytes // max(token_bytes))
     step = _GDN_CHUNK if mode == "all" else max(kernel, configured)
     return max(configured, step * -(-tokens // step))
 
@@ -195,6 +226,8 @@ def _doubts(
         f"the layout of cache type {kind} is a formula no log has confirmed": formula and kind not in _PROVEN_PACKED,
         f"no formula is known for cache type {kind}: one byte an element is assumed": not plain and not formula,
         "layers with different head sizes share pages in a way that is not modelled": mixed,
+        f"the first and the last two layers are not packed to {kind}, and how they share blocks follows the source of "
+        "0.32": bool(_kept_as_they_are(request, facts)),
         "latent attention's block size depends on the backend": facts.count("latent") > 0,
         "the cache mode all is modelled": mode == "all",
         f"layers of type {', '.join(facts.unknown_kinds)} are not known: they are counted as full attention": bool(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
 from gearshift.domain.units import GIB
-from gearshift.planner.draft_fit import draft_misfits
+from gearshift.planner.draft_fit import absent_draft, draft_misfits
 from gearshift.planner.kv_types import vllm_cache_type_since
 from gearshift.planner.ledger import PagedKv, missing_files_note
 from gearshift.planner.positions import beyond_vllm, scaled, vllm_default
@@ -70,22 +70,35 @@ class VllmStart:
 
 def resolve(request: PlanRequest, facts: ModelFacts) -> VllmStart:
     """Fill in the defaults of the request's version and platform."""
-    rules, limits = vllm_rules(request.version), default_limits(request)
+    rules = vllm_rules(request.version)
+    context = request.context or vllm_default(request, facts, rules)
+    limits = default_limits(request, context)
     layout = _calibrated(request, block_layout(request, facts, rules, batched_tokens=limits.batched_tokens))
-    return VllmStart(request, facts, rules, limits, layout, request.context or vllm_default(request, facts, rules))
+    return VllmStart(request, facts, rules, limits, layout, context)
 
 
-def default_limits(request: PlanRequest) -> Limits:
-    """max_num_seqs and max_num_batched_tokens: the user's, else by platform and card size (engine/arg_utils.py)."""
+def default_limits(request: PlanRequest, context: int) -> Limits:
+    """max_num_seqs and max_num_batched_tokens: the user's, else what engine/arg_utils.py makes of them.
+
+    That is by platform and card; a batch left to the engine is no larger than all sequences of ``context`` tokens.
+    """
+    sequences, tokens = _usual_limits(request)
+    most = (request.parallel or sequences) * context
+    batched = request.max_num_batched_tokens or (min(tokens, most) if most else tokens)
+    return Limits(request.parallel or min(sequences, batched), batched)
+
+
+def _usual_limits(request: PlanRequest) -> tuple[int, int]:
+    """Sequences and batched tokens: for each rank of a CPU, by the memory of a card, and A100s as small ones."""
     smallest = min((device.total_bytes or 0 for device in request.devices), default=0)
     if request.device_kind == "cpu":
-        sequences, tokens = 128, 2048
-    elif smallest >= _BIG_CARD:
-        sequences, tokens = 1024, 16384 if smallest >= _HUGE_CARD else 8192
-    else:
-        sequences, tokens = 256, 2048
-    batched = request.max_num_batched_tokens or tokens
-    return Limits(request.parallel or min(sequences, batched), batched)
+        ranks = max(len(request.devices), 1)
+        return 128 * ranks, 2048 * ranks
+    if smallest >= _HUGE_CARD:
+        return 1024, 16384
+    if smallest >= _BIG_CARD and not any("a100" in device.name.lower() for device in request.devices):
+        return 1024, 8192
+    return 256, 2048
 
 
 def refusals(start: VllmStart, figures: PagedKv, pool: int | None) -> tuple[str, ...]:
@@ -123,7 +136,14 @@ def _file_notes(start: VllmStart) -> Iterator[str]:
         yield missing_files_note(start.facts)
     if start.facts.format == "gguf" and not start.rules.loads_gguf:
         yield "vLLM loads GGUF files up to 0.23 only, later ones with a plugin"
-    yield from filter(None, (_beyond(start, allowed=True), scaled(start.request, start.facts, context=start.context)))
+    yield from filter(
+        None,
+        (
+            absent_draft(start.request),
+            _beyond(start, allowed=True),
+            scaled(start.request, start.facts, context=start.context),
+        ),
+    )
     mtp = start.facts.mtp
     if start.request.built_in_draft and mtp is not None and mtp.complete is False:
         lost = ", ".join(mtp.missing[:3])

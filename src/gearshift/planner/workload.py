@@ -9,14 +9,14 @@ from gearshift.planner.kv_types import dtype_bytes
 from gearshift.planner.llamacpp_caches import draft_types, state_row_bytes, target_types
 from gearshift.planner.request import PlanRequest
 from gearshift.planner.vllm import loaded_bytes
-from gearshift.planner.vllm_blocks import activation_dtype, layer_token_bytes
+from gearshift.planner.vllm_blocks import activation_dtype, layer_token_bytes, target_token_bytes
 
 _PACKED_ELEMENTS = frozenset({"U8", "I32", "I8"})  # several weights in one element, so elements are no parameters
 
 
 def workload_of(request: PlanRequest, facts: ModelFacts) -> Workload | None:
-    """The step's bytes over all cards together; None where the weights are not at hand."""
-    if not facts.weights_known:
+    """The step's bytes over all cards together; None where the weights, or a drafter's, are not at hand."""
+    if not facts.weights_known or request.draft_unknown:
         return None
     llamacpp = request.engine == "llama.cpp"
     experts, body = facts.experts, _read_bytes(request, facts, "body")
@@ -67,7 +67,9 @@ def _draft_token_bytes(request: PlanRequest, facts: ModelFacts) -> float:
 
 
 def _token_bytes(request: PlanRequest, facts: ModelFacts, kinds: set[LayerKind]) -> float:
-    return sum(_layer(layer, request, facts) for layer in facts.layers if layer.kind in kinds)
+    if request.engine == "llama.cpp":
+        return sum(_layer(layer, request, facts) for layer in facts.layers if layer.kind in kinds)
+    return float(sum(size for layer, size in target_token_bytes(request, facts, 1) if layer.kind in kinds))
 
 
 def _layer(layer: Layer, request: PlanRequest, facts: ModelFacts, *, draft: bool = False) -> float:
