@@ -19,10 +19,10 @@ QUIET = WatchReport(1.0, 0.0, 0.1, None, 2)
 
 
 def cell(plan: CellPlan, tok_s: Sequence[float]) -> CellResult:
-    """A trial a rate, each of one answer of 101 tokens whose first came at once."""
+    """A trial a rate, each of one answer of 101 tokens, evenly spread from its sending on."""
     trials = []
     for rate in tok_s:
-        stamps = (0.0, 100 / rate)
+        stamps = (1 / rate, 101 / rate)
         answer = Sample(0.0, 101 / rate, 200, chunk_s=stamps, usage=Usage(plan.depth, 101, 0))
         trials.append(Trial((answer,), QUIET, None, None, 0.0))
     return result_of(plan, trials)

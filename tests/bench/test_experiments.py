@@ -164,7 +164,7 @@ async def test_a_side_is_warmed_up_again_after_each_start_and_no_caveat_is_left(
         requests = server.engine.tally.requests
     measured = sum(len(trial.samples) for cell in result.cells for trial in cell.trials)
     assert requests - measured == switch.boots
-    assert result.outcome.advice == ()
+    assert not any("engine start" in words for words in result.outcome.advice)
     assert len({trial.boot for cell in result.cells for trial in cell.trials}) > 2
 
 

@@ -17,7 +17,7 @@ from gearshift.bench.plan import CellPlan
 from gearshift.bench.records import from_record, to_record
 from gearshift.bench.rig import Prepared, Rig
 from gearshift.bench.trial import Trial
-from gearshift.bench.truth import Script, serve
+from gearshift.bench.truth import Script, TruthServer, serve
 from gearshift.bench.validity import Limits
 from gearshift.domain.telemetry import GpuReading
 
@@ -171,20 +171,29 @@ async def test_a_single_trial_is_called_one() -> None:
 class Stalling(Rig):
     """This client's loop stands still for a moment in the trials of these numbers, counted from 1."""
 
-    def __init__(self, url: str, *stalls: int) -> None:
-        super().__init__(url, limits=replace(PATIENT, decode_share=20.0))  # 0.6 s in a decode of 30 ms
+    def __init__(self, server: TruthServer, *stalls: int) -> None:
+        super().__init__(server.url, limits=replace(PATIENT, decode_share=20.0))  # 0.6 s in a decode of 30 ms
+        self._server = server
         self._stalls = stalls
         self.run = 0
 
     async def trial(self, prepared: Prepared, number: int, *, boot: int = 0) -> Trial:
         self.run += 1
-        if self.run in self._stalls:
-            asyncio.get_running_loop().call_later(0.05, time.sleep, 1.5)
-        return await super().trial(prepared, number, boot=boot)
+        if self.run not in self._stalls:
+            return await super().trial(prepared, number, boot=boot)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._stall())
+            return await super().trial(prepared, number, boot=boot)
+
+    async def _stall(self) -> None:
+        """Once the trial's first request is being answered."""
+        while not self._server.engine.tally.running:
+            await asyncio.sleep(0.001)
+        time.sleep(1.5)  # noqa: ASYNC251 - what a client does that is late
 
 
 async def test_a_trial_in_which_the_client_was_late_is_run_again_and_told() -> None:
-    async with serve(FAST) as server, Stalling(server.url, 1) as rig:
+    async with serve(FAST) as server, Stalling(server, 1) as rig:
         result = await rig.cell(CELL)
     assert rig.run == 3
     assert [trial.attempts for trial in result.trials] == [2, 1]
@@ -195,7 +204,7 @@ async def test_a_trial_in_which_the_client_was_late_is_run_again_and_told() -> N
 
 
 async def test_a_client_that_stays_late_has_its_cell_invalid_after_a_few_tries() -> None:
-    async with serve(FAST) as server, Stalling(server.url, 1, 2, 3) as rig:
+    async with serve(FAST) as server, Stalling(server, 1, 2, 3) as rig:
         result = await rig.cell(CELL)
     assert rig.run == 3
     assert "client_overloaded" in names(result)

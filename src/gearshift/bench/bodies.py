@@ -32,6 +32,7 @@ class Ask:
     output: int
     dialect: Dialect = "chat"
     exact: bool = True
+    usage: bool = True  # ask for it by ``stream_options``, which some servers refuse
     temperature: float = 0.0
     extra: Mapping[str, object] = field(default_factory=dict)  # further keys of the body
 
@@ -51,7 +52,7 @@ class Ask:
         return Call(_PATH[self.dialect], _encode(body | dict(self.extra)), prompt_tokens, label)
 
     def _shape(self, prompt: str | Sequence[int]) -> dict[str, object]:
-        usage: dict[str, object] = {"stream_options": {"include_usage": True}}
+        usage: dict[str, object] = {"stream_options": {"include_usage": True}} if self.usage else {}
         if self.dialect == "chat":
             return {"messages": [{"role": "user", "content": prompt}], "max_tokens": self.output} | usage
         if self.dialect == "completions":

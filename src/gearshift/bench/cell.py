@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from gearshift.bench.accounts import token_counts
+from gearshift.bench.cached import cache_hit_share, cached_tokens
 from gearshift.bench.counters import Acceptance
 from gearshift.bench.engine_view import engine_view
 from gearshift.bench.plan import CellPlan
@@ -13,7 +14,7 @@ from gearshift.bench.sample import Sample
 from gearshift.bench.soundness import checks
 from gearshift.bench.tail import tail
 from gearshift.bench.trial import Trial
-from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, cache_hit_share, judge, prompt_tokens
+from gearshift.bench.validity import DEFAULT_LIMITS, Flag, Limits, judge, prompt_tokens
 from gearshift.stats.estimate import Estimate, estimate, estimate_json, estimate_trials
 
 
@@ -62,8 +63,10 @@ class CellResult:
     @property
     def prefill_tok_s(self) -> Estimate | None:
         """Uncached prompt tokens over TTFT. Only for one stream: beside others, TTFT is mostly waiting."""
-        alone = self.plan.concurrency == 1 and self.plan.rate is None
-        return self.per_request(_prefill_rate) if alone else None
+        if self.plan.concurrency != 1 or self.plan.rate is not None:
+            return None
+        cold = self.plan.cache == "cold"
+        return self._estimate(lambda sample, trial: _prefill_rate(sample, cached_tokens(sample, trial, cold=cold)))
 
     @property
     def output_tok_s(self) -> Estimate | None:
@@ -91,10 +94,11 @@ class CellResult:
         accept more than the answer takes, which would put it above the mean length of drafted steps: no more than that.
         """
         counted = [trial.counted.counters for trial in self.trials if trial.counted is not None]
-        generated = sum(counters.generated_tokens or 0 for counters in counted)
-        accepted = sum(counters.accepted_tokens or 0 for counters in counted)
-        if not counted:
-            generated, accepted = self._by_timings()
+        generated: float = sum(counters.generated_tokens or 0 for counters in counted)
+        accepted: float = sum(counters.accepted_tokens or 0 for counters in counted)
+        if all(counters.accepted_tokens is None for counters in counted):  # older llama-servers tell it by answer only
+            told = self._by_timings()
+            generated, accepted = told if told[0] else (generated, accepted)
         if generated <= accepted:
             return None
         found = generated / (generated - accepted)
@@ -126,9 +130,12 @@ class CellResult:
 
     def per_request(self, figure: Callable[[Sample], float | None]) -> Estimate | None:
         """The estimate of a per-request figure over boot > trial > request."""
+        return self._estimate(lambda sample, _: figure(sample))
+
+    def _estimate(self, figure: Callable[[Sample, Trial], float | None]) -> Estimate | None:
         boots: dict[int, list[list[float]]] = {}
         for trial in self.trials:
-            values = [value for sample in trial.good if (value := figure(sample)) is not None]
+            values = [value for sample in trial.good if (value := figure(sample, trial)) is not None]
             boots.setdefault(trial.boot, []).append(values)
         return estimate(list(boots.values()))
 
@@ -186,10 +193,10 @@ def result_of(
     return CellResult(plan, tuple(trials), judge(plan, trials, limits), needle)
 
 
-def _prefill_rate(sample: Sample) -> float | None:
-    if sample.usage is None or not sample.ttft_s:
+def _prefill_rate(sample: Sample, cached: float | None) -> float | None:
+    if sample.prompt is None or cached is None or not sample.ttft_s:
         return None
-    return (sample.usage.prompt - (sample.usage.cached or 0)) / sample.ttft_s
+    return (sample.prompt - cached) / sample.ttft_s
 
 
 def _inverse(found: Estimate | None) -> Estimate | None:

@@ -17,9 +17,10 @@ from gearshift.bench.sample import Call, Sample
 from gearshift.domain.errors import GearshiftError
 
 _OK = 200
-_REFUSALS = {
+REFUSALS = {  # by status: what a person can do about it
     401: "the server wants a key: give one with --key-env",
     403: "the key is not allowed here",
+    429: "the server is busy or limits requests: ask for fewer streams, or later",
     503: "the server is still loading: try again when it is ready",
 }
 _AT_ONCE_S = 1.0
@@ -145,7 +146,7 @@ class Client:
     async def _control(self, method: str, path: str, body: Mapping[str, object] | None) -> str | None:
         try:
             async with _opened(self._control_session).request(method, self.control_url + path, json=body) as response:
-                if (reason := _REFUSALS.get(response.status)) is not None:
+                if (reason := REFUSALS.get(response.status)) is not None:
                     msg = f"{self.control_url}{path} answers {response.status}: {reason}"
                     raise TargetError(msg, hint=reason)
                 return await response.text() if response.status == _OK else None

@@ -75,6 +75,7 @@ def _trial_record(trial: Trial) -> TrialRecord:
             "gpus": [asdict(gpu) for gpu in trial.gpus],
             "attempts": trial.attempts,
             "fitted": trial.fitted,
+            "refused": list(trial.refused),
         },
         samples=tuple(_sample_record(sample) for sample in trial.samples),
     )
@@ -83,7 +84,7 @@ def _trial_record(trial: Trial) -> TrialRecord:
 def _trial(record: TrialRecord) -> Trial:
     watch = dict(record.watch)
     kv_use, gpus, attempts = watch.pop("kv_use", None), watch.pop("gpus", ()), watch.pop("attempts", 1)
-    fitted = watch.pop("fitted", None)
+    fitted, refused = watch.pop("fitted", None), watch.pop("refused", ())
     return Trial(
         samples=tuple(_sample(sample) for sample in record.samples),
         watch=WatchReport(**watch),
@@ -95,6 +96,7 @@ def _trial(record: TrialRecord) -> Trial:
         gpus=tuple(GpuReport.from_json(gpu) for gpu in gpus),
         attempts=attempts,
         fitted=fitted,
+        refused=tuple(refused),
     )
 
 

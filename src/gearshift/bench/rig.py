@@ -11,7 +11,7 @@ from typing import Self
 from gearshift.bench.bodies import Ask
 from gearshift.bench.budget import Pace
 from gearshift.bench.cell import CellResult, NeedleScore, result_of
-from gearshift.bench.client import Client, TargetError
+from gearshift.bench.client import REFUSALS, Client, TargetError
 from gearshift.bench.load import closed_loop, poisson_schedule
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.retries import Retries
@@ -27,7 +27,8 @@ from gearshift.domain.telemetry import Telemetry
 
 _WARMUP_OUTPUT = 16  # tokens: enough for every kernel of a decode step at the cell's batch size
 _MOST_SPREAD_S = 1.0
-_BAD_REQUEST = 400
+_REFUSALS = {400, 422}  # of a request as such: FastAPI's word for an unknown key is the second
+_OPTIONAL = ("ignore_eos", "stream_options")  # keys that OpenAI's own API or another server may not take
 _PROBE_DEPTH, _PROBE_OUTPUT = 1024, 32  # tokens
 
 
@@ -37,6 +38,7 @@ class Prepared:
 
     plan: CellPlan
     ask: Ask
+    refused: tuple[str, ...]  # keys that the server does not take
     spread_s: float  # starts are spread over one time to first token; 0 = a burst
 
 
@@ -59,6 +61,7 @@ class Rig:
         self._provenance = provenance
         self._stack = AsyncExitStack()
         self._target: Target | None = None
+        self._refused: tuple[str, ...] = ()  # of `_OPTIONAL`, what this server does not take
         self._sources: dict[tuple[str, str, str | None], PromptSource] = {}
 
     def under(self, lease: str | None) -> Self:
@@ -113,23 +116,37 @@ class Rig:
         """The warm-up: as many streams as the cell has, a few tokens each, discarded.
 
         It reaches the cell's batch size, because kernels are compiled on first use at a size, and primes the prefix of
-        a cell that is meant to be cached. A server that does not know ``ignore_eos`` is asked without it from then on.
+        a cell that is meant to be cached. A server that refuses ``ignore_eos`` or ``stream_options`` is asked without
+        from then on.
 
         Raises:
             TargetError: no warm-up request succeeded.
         """
-        ask = Ask(plan.model or self.target.model, plan.output, plan.dialect, plan.exact, extra=plan.extra)
-        samples = await self._warm_up(plan, ask)
-        if plan.exact and all(sample.status == _BAD_REQUEST for sample in samples):
-            plan, ask = replace(plan, exact=False), replace(ask, exact=False)
-            samples = await self._warm_up(plan, ask)
+        ask, samples = await self._asked(plan)
         good = [sample for sample in samples if sample.ok]
         if not good:
             msg = f"{self.target.url} refuses {ask.model}: {samples[0].error or 'an answer without a token'}"
-            raise TargetError(msg, hint="check the model's name and that the prompt fits its context")
+            raise TargetError(msg, hint=_hint(samples[0]))
         self._learn(plan, good[0])
         ttft = min(sample.ttft_s or 0.0 for sample in good)
-        return Prepared(plan, ask, 0.0 if plan.burst else min(ttft, _MOST_SPREAD_S))
+        refused = tuple(key for key in _OPTIONAL if key in self._refused and _wants(plan, key))
+        plan = replace(plan, exact=ask.exact)
+        return Prepared(plan, ask, refused, 0.0 if plan.burst else min(ttft, _MOST_SPREAD_S))
+
+    async def _asked(self, plan: CellPlan) -> tuple[Ask, tuple[Sample, ...]]:
+        """The warm-up, without keys that this server turns out to refuse: the first choice of them that it takes."""
+        tried = []
+        for left_out in _choices(plan, self._refused):
+            ask = Ask(
+                plan.model or self.target.model, plan.output, plan.dialect,
+                exact=plan.exact and "ignore_eos" not in left_out,
+                usage="stream_options" not in left_out, extra=plan.extra,
+            )  # fmt: skip
+            tried.append((ask, await self._warm_up(plan, ask)))
+            if any(sample.status not in _REFUSALS for sample in tried[-1][1]):
+                self._refused = tuple(key for key in _OPTIONAL if key in {*self._refused, *left_out})
+                return tried[-1]
+        return tried[0]
 
     async def trial(self, prepared: Prepared, number: int, *, boot: int = 0) -> Trial:
         """The ``number``-th repeat of a prepared cell."""
@@ -138,7 +155,8 @@ class Rig:
         schedule = poisson_schedule(plan.rate, len(calls), seed=plan.seed + number) if plan.rate else None
         load = Load(plan.concurrency, prepared.spread_s, schedule)
         telemetry = self._telemetry if self.target.local else None
-        return await run_trial(self._client, self.target, calls, load, boot=boot, telemetry=telemetry)
+        trial = await run_trial(self._client, self.target, calls, load, boot=boot, telemetry=telemetry)
+        return replace(trial, refused=prepared.refused)
 
     async def trials(self, prepared: Prepared, *, boot: int = 0) -> list[Trial]:
         """Every repeat of a prepared cell; a few in which this client was late are run again."""
@@ -187,6 +205,22 @@ class Rig:
         source = self._source(plan)
         if isinstance(source, PromptMaker) and sample.usage is not None:
             source.correct(plan.depth, sample.usage.prompt)
+
+
+def _choices(plan: CellPlan, refused: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """What to leave out of a request, in the order to try it: what the server is known to refuse, then more of it."""
+    asked = [key for key in _OPTIONAL if _wants(plan, key)]
+    every = [(), *((key,) for key in asked), tuple(asked)]
+    return list(dict.fromkeys(left_out for left_out in every if set(refused) & set(asked) <= set(left_out)))
+
+
+def _wants(plan: CellPlan, key: str) -> bool:
+    return plan.exact if key == "ignore_eos" else plan.dialect != "responses"
+
+
+def _hint(sample: Sample) -> str:
+    """What to do about a server's first refusal."""
+    return REFUSALS.get(sample.status or 0, "check the model's name and that the prompt fits its context")
 
 
 async def _prompt(source: PromptSource, plan: CellPlan, needle: Needle | None, *, window: int) -> Prompt:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_LONG, _GATHERED = 16, 8  # tokens or events of an answer that must have been a stream; events a piece
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -66,6 +68,34 @@ class Sample:
     def ok(self) -> bool:
         """Whole, and with at least one token."""
         return self.error is None and bool(self.chunk_s)
+
+    @property
+    def prompt(self) -> int | None:
+        """Prompt tokens as the server counts them, cached ones included."""
+        if self.usage is not None:
+            return self.usage.prompt
+        if self.timings is None or self.timings.cached_tokens is None:
+            return None
+        return self.timings.prompt_tokens + self.timings.cached_tokens
+
+    @property
+    def cached(self) -> int | None:
+        """Prompt tokens that came from cache, by usage, else by llama-server's timings."""
+        if self.usage is not None and self.usage.cached is not None:
+            return self.usage.cached
+        return self.timings.cached_tokens if self.timings is not None else None
+
+    @property
+    def held_back(self) -> bool:
+        """Whether it came in fewer pieces than it was made in: not streamed, or gathered by something in between.
+
+        An engine sends the first token by itself, so a long answer in one piece was never a stream; of many events
+        eight to a piece and more were gathered, since a piece is whatever has come when the client looks.
+        """
+        events, pieces = len(self.chunk_s), len(set(self.chunk_s))
+        if pieces == 1:
+            return max(events, self.tokens or 0) >= _LONG
+        return events >= _LONG and events >= _GATHERED * pieces
 
     @property
     def ttft_s(self) -> float | None:

@@ -46,6 +46,7 @@ class Trial:
     silent_speculation: bool = False  # a drafter is configured, tokens were generated, nothing was drafted
     gpus: tuple[GpuReport, ...] = ()
     attempts: int = 1  # more where this client was late in an earlier one, which was thrown away
+    refused: tuple[str, ...] = ()  # keys of a request that the server does not take, so that it was asked without them
     fitted: float | None = None  # the median prompt by the server's tokenizer, template not counted; None = not asked
 
     @property
@@ -54,12 +55,14 @@ class Trial:
 
     @property
     def wall_s(self) -> float:
-        """From the first sending to the last token."""
+        """From the first sending to the last token; of a request that failed to its end, since it took up the server.
+
+        What comes behind an answer's last token, usage and end mark, is no time of generation.
+        """
         if not self.samples:
             return 0.0
-        return max(sample.started_s + sample.ended_s for sample in self.samples) - min(
-            sample.started_s for sample in self.samples
-        )
+        ends = (sample.started_s + (sample.chunk_s[-1] if sample.ok else sample.ended_s) for sample in self.samples)
+        return max(ends) - min(sample.started_s for sample in self.samples)
 
     @property
     def output_tokens(self) -> int | None:

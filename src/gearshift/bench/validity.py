@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from gearshift.bench import causes
 from gearshift.bench.accounts import isolation, reconciliation, server_first, uncounted
+from gearshift.bench.cached import cache_hit_share
 from gearshift.bench.plan import CellPlan
+from gearshift.bench.sample import Sample
 from gearshift.bench.trial import Trial
 from gearshift.stats import first_is_odd, median, outliers, trend
 
@@ -17,6 +19,7 @@ _WARM_SHARE = 0.5
 _TEMPLATE_TOKENS = 64  # a chat template's fixed head may be cached in any cell: at most so many tokens a request
 _LENGTH_SHARE = 0.02
 _FIT_TOKENS = 2  # what fitting may miss: words at a cut join into other tokens
+_OWN_LAG_SHARE = 0.05  # of a whole answer: a client that is later than that may have gathered its events itself
 _SIGNIFICANT, _DRIFT = 0.05, 0.02
 
 INVALIDATING = frozenset({
@@ -27,6 +30,7 @@ INVALIDATING = frozenset({
     "cache_was_warm",
     "cache_was_cold",
     "client_overloaded",
+    "not_streamed",
     "tokens_do_not_reconcile",
 })  # fmt: skip
 
@@ -83,6 +87,19 @@ def _requests(trials: Sequence[Trial]) -> Iterator[Flag]:
         yield Flag("requests_failed", f"{len(failed)} of {len(samples)} requests failed: {failed[0]}")
     elif failed:
         yield Flag("some_requests_failed", f"{len(failed)} of {len(samples)} requests failed: {failed[0]}")
+    yield from _streams(trials)
+
+
+def _streams(trials: Sequence[Trial]) -> Iterator[Flag]:
+    good = [sample for trial in trials for sample in trial.good]
+    held = [sample for sample in good if _held_back(sample, _lag_s(trials))]
+    if 2 * len(held) > len(good):
+        events, pieces = len(held[0].chunk_s), len(set(held[0].chunk_s))
+        yield Flag(
+            "not_streamed",
+            f"{len(held)} of {len(good)} answers were held back: one came as {_count(events, 'event')} in "
+            f"{_count(pieces, 'piece')}, so its first token and its time per token are not the engine's",
+        )
 
 
 def _server(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
@@ -110,18 +127,6 @@ _FLAG_OF_CHECK = {
 }
 
 
-def cache_hit_share(trials: Sequence[Trial]) -> float | None:
-    """Share of prompt tokens that came from cache: by usage where it says so, else by the server's counters."""
-    usages = [sample.usage for trial in trials for sample in trial.good if sample.usage is not None]
-    known = [usage for usage in usages if usage.cached is not None]
-    if known and len(known) == len(usages):
-        total = sum(usage.prompt for usage in known)
-        return sum(usage.cached or 0 for usage in known) / total if total else None
-    shares = [trial.counted.cache_hit_share for trial in trials if trial.counted is not None]
-    found = [share for share in shares if share is not None]
-    return sum(found) / len(found) if found else None
-
-
 def _cache(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
     share = cache_hit_share(trials)
     if share is None:
@@ -144,25 +149,44 @@ def _whole_prompt(plan: CellPlan, trials: Sequence[Trial]) -> float:
 
 def prompt_tokens(trials: Sequence[Trial]) -> float | None:
     """The median prompt as the server counts it, template included; None where it does not."""
-    counts = [sample.usage.prompt for trial in trials for sample in trial.good if sample.usage is not None]
+    counts = [sample.prompt for trial in trials for sample in trial.good if sample.prompt is not None]
     return median(counts) if counts else None
 
 
 def overloaded(trials: Sequence[Trial], limits: Limits) -> bool:
     """Whether this client was too late or too busy in one of these for what it claims."""
-    lag = max((trial.watch.loop_lag_s for trial in trials), default=0.0)
+    lag, decodes = _lag_s(trials), _decodes_s(trials)
     cpu = max((trial.watch.cpu for trial in trials), default=0.0)
-    good = [sample for trial in trials for sample in trial.good]
-    decodes = [sample.chunk_s[-1] - sample.chunk_s[0] for sample in good if sample.tpot_s is not None]
     return cpu > limits.cpu or bool(decodes and lag > limits.decode_share * median(decodes))
 
 
+def _lag_s(trials: Sequence[Trial]) -> float:
+    return max((trial.watch.loop_lag_s for trial in trials), default=0.0)
+
+
+def _decodes_s(trials: Sequence[Trial]) -> list[float]:
+    """How long each answer took from its first token to its last; one that was held back does not tell."""
+    timed = [sample for trial in trials for sample in trial.good if sample.tpot_s is not None]
+    lag = _lag_s(trials)
+    return [sample.chunk_s[-1] - sample.chunk_s[0] for sample in timed if not _held_back(sample, lag)]
+
+
+def _held_back(sample: Sample, lag_s: float) -> bool:
+    """Whether it came in fewer pieces than it was made in, and not because this client looked too seldom.
+
+    A single event was made by the server, however late the client.
+    """
+    early = lag_s <= _OWN_LAG_SHARE * (sample.e2e_s or 0.0)
+    return sample.held_back and (early or len(sample.chunk_s) == 1)
+
+
 def _client(trials: Sequence[Trial], limits: Limits) -> Iterator[Flag]:
-    lag = max((trial.watch.loop_lag_s for trial in trials), default=0.0)
+    lag, decodes = _lag_s(trials), _decodes_s(trials)
     ttfts = [sample.ttft_s for trial in trials for sample in trial.good if sample.ttft_s is not None]
     if overloaded(trials, limits):
         cpu = max(trial.watch.cpu for trial in trials)
-        yield Flag("client_overloaded", f"loop lag {lag * 1e3:.1f} ms over a decode, CPU {cpu:.0%} of a core")
+        over = f" in a decode of {_ms(median(decodes))}" if decodes else ""
+        yield Flag("client_overloaded", f"loop lag {lag * 1e3:.1f} ms{over}, CPU {cpu:.0%} of a core")
     elif ttfts and lag > limits.ttft_floor_s + limits.ttft_share * median(ttfts):
         yield Flag("ttft_uncertain", f"loop lag {lag * 1e3:.1f} ms in a TTFT of {_ms(median(ttfts))}")
     if thrown := sum(trial.attempts - 1 for trial in trials):
@@ -208,6 +232,8 @@ def _lengths(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
         yield Flag("tokens_unknown", "the server does not count its tokens: no TPOT")
     elif plan.exact and written and median(written) < plan.output:
         yield Flag("answers_short", f"answers had {median(written):g} tokens, {plan.output} were meant")
+    if refused := sorted({key for trial in trials for key in trial.refused}):
+        yield Flag("keys_refused", f"asked without {' and '.join(refused)}, which the server refuses")
 
 
 def _other_length(meant: int, trials: Sequence[Trial]) -> float | None:
@@ -222,6 +248,10 @@ def _other_length(meant: int, trials: Sequence[Trial]) -> float | None:
 
 def _tpots(trial: Trial) -> list[float]:
     return [sample.tpot_s for sample in trial.good if sample.tpot_s is not None]
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' if number != 1 else ''}"
 
 
 def _ms(seconds: float) -> str:

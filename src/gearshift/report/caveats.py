@@ -16,6 +16,8 @@ MEANINGS = {
     "cache_was_warm": "Prompts that should have been new came from the cache.",
     "cache_was_cold": "Prompts that should have been cached were not.",
     "client_overloaded": "The load generator itself was too slow.",
+    "not_streamed": "Answers were not streamed, or something between gathered what was.",
+    "keys_refused": "The server does not take everything that was to be asked of it.",
     "trials_run_again": "Repeats in which the load generator was late were thrown away and run again.",
     "single_run": "Measured once: how much it varies is not known.",
     "busy_cores": "Other programs used the processor meanwhile, which slows an engine on it and delays a client.",

@@ -34,6 +34,9 @@ class Script:
     token_ids: bool = False  # chunks carry the ids of their tokens
     template_tokens: int = 4  # what a chat template adds to the prompt
     recall: bool = True  # the answer repeats the codes planted in the prompt
+    streams: bool = True  # False = every answer comes whole, whatever was asked for
+    refuses: tuple[str, ...] = ()  # keys of a request that it does not take
+    refusal: int = 422  # the status of such an answer: 400 by OpenAI, 422 by FastAPI
     die_after: int | None = None  # the connection breaks after so many chunks
     model: str = "truth"
     context: int = 131_072

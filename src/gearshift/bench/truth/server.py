@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gearshift.bench.truth.engine import Engine, Generation
 from gearshift.bench.truth.render import PATHS
-from gearshift.bench.truth.request import read_request
+from gearshift.bench.truth.request import RefusedKeyError, read_request
 from gearshift.bench.truth.script import Script
 
 
@@ -109,6 +109,9 @@ class _Connection(asyncio.Protocol):
     def _generate(self, path: str, body: bytes) -> None:
         try:
             asked = read_request(path, body, self._engine.script, self._engine.vocabulary)
+        except RefusedKeyError as error:
+            self._reply(error.status, json.dumps({"error": {"message": str(error), "code": error.status}}).encode())
+            return
         except ValueError as error:
             self._reply(400, json.dumps({"error": {"message": str(error), "code": 400}}).encode())
             return
@@ -145,7 +148,7 @@ class _Connection(asyncio.Protocol):
         return None
 
     def _reply(self, status: int, body: bytes, content_type: str = "application/json") -> None:
-        reason = {200: "OK", 400: "Bad Request", 404: "Not Found"}[status]
+        reason = {200: "OK", 400: "Bad Request", 404: "Not Found", 422: "Unprocessable"}[status]
         head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._write(head.encode() + body)
         self._read()
