@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -226,7 +227,8 @@ def test_a_llama_benchy_outlier_is_named(tmp_path: Path) -> None:
     result = read_file(write(tmp_path, {"version": "0.4", "prefix_caching_enabled": True, "benchmarks": [entry]}))
     assert any("2132" in note for note in result.notes)
     assert any("caching was on" in note for note in result.notes)
-    assert outcome(result) == {"completed_gt_0": True, "peak_ge_mean": False, "total_le_streams": True}
+    expected = {"completed_gt_0": True, "peak_ge_mean": False, "total_le_streams": True}
+    assert outcome(result) == expected | {"nothing_negative": True, "percentiles_ascend": None}
     assert result.rows[0].ttft_s is not None
     assert result.rows[0].ttft_s["mean"] == 2.0
 
@@ -306,6 +308,69 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, c
     path = write(tmp_path_factory.mktemp("any"), content)
     with suppress(ImportFormatError):
         assert read_file(path).definitions
+
+
+WHOLE: tuple[Any, ...] = (VLLM, LLAMA, guidellm({"type_": "synchronous"}), inference_perf()[0], inference_perf()[1])
+
+
+def places(document: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in it."""
+    for key in document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ():
+        yield (key,)
+        yield from ((key, *deeper) for deeper in places(document[key]))
+
+
+def spoiled(document: Any, place: Sequence[Any], value: Any) -> Any:
+    """A copy with another value in that place; the place itself is gone where the value is `...`."""
+    copy = json.loads(json.dumps(document))
+    *way, last = place
+    inner = copy
+    for key in way:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return copy
+
+
+VALUES = st.one_of(
+    st.just(...), st.none(), st.booleans(), st.text(max_size=3), st.floats(allow_nan=True),
+    st.sampled_from([0, -1, 10**400, 1e308, 5e-324, [], {}, [None], ["x"], [10**400], {"mean": "x"}, {"value": []}]),
+)  # fmt: skip
+
+
+@given(st.data())
+def test_a_result_with_any_one_value_spoiled_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    document = data.draw(st.sampled_from(WHOLE))
+    place = data.draw(st.sampled_from(list(places(document))))
+    path = write(tmp_path_factory.mktemp("spoiled"), spoiled(document, place, data.draw(VALUES)))
+    with suppress(ImportFormatError):
+        result = read_file(path)
+        json.dumps(result.to_json(), allow_nan=False)
+        assert isinstance(result.model, str | None)
+        assert isinstance(result.tool_version, str | None)
+
+
+def test_a_count_that_no_float_can_hold_is_unknown(tmp_path: Path) -> None:
+    assert read_file(write(tmp_path, VLLM | {"completed": 10**400})).rows[0].completed is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "failing", "detail"),
+    [
+        ({"median_ttft_ms": -1}, "nothing_negative", "ttft_s median -0.001"),
+        ({"p99_ttft_ms": 100.0}, "percentiles_ascend", "ttft_s: median 0.19, p99 0.1"),
+        ({"median_e2el_ms": 9.0, "p90_e2el_ms": 8.0}, "percentiles_ascend", "e2e_s: median 0.009, p90 0.008"),
+    ],
+)
+def test_figures_that_no_measurement_has_are_named(
+    tmp_path: Path, changed: dict[str, float], failing: str, detail: str
+) -> None:
+    found = {check.name: check for check in read_file(write(tmp_path, VLLM | changed)).invariants}
+    assert (found[failing].ok, found[failing].detail) == (False, detail)
 
 
 def test_imports_enter_the_store_under_their_own_tool(tmp_path: Path) -> None:

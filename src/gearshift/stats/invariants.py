@@ -105,6 +105,15 @@ def requests_are_ours(server: float | None, ours: int | None, failed: int = 0) -
     return Check(name, ours <= round(server) <= ours + failed, detail)
 
 
+def nothing_negative(figures: Mapping[str, float | None]) -> Check:
+    """No count, time or rate is below zero."""
+    known = {name: value for name, value in figures.items() if value is not None}
+    if not known:
+        return _unknown("nothing_negative", "figures")
+    below = ", ".join(f"{name} {value:.4g}" for name, value in known.items() if value < 0)
+    return Check("nothing_negative", not below, below or f"{len(known)} figures")
+
+
 def percentiles_ascend(values: Mapping[str, float | None]) -> Check:
     """Percentiles, given in ascending order of their level, do not fall."""
     known = [value for value in values.values() if value is not None]

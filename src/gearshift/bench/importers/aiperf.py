@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gearshift.bench.importers.imported import Document, Imported, ImportedRow, Summary, merge, number, summary, whole
+from gearshift.bench.importers.imported import (
+    Document,
+    Imported,
+    ImportedRow,
+    Summary,
+    merge,
+    number,
+    summary,
+    text,
+    whole,
+)
 from gearshift.stats import invariants, percentile
 from gearshift.stats.invariants import Check
 
@@ -34,7 +44,7 @@ def read(rows: Sequence[Document]) -> Imported:
     config = export.get("input_config", {})
     return Imported(
         tool="aiperf",
-        tool_version=export.get("aiperf_version"),
+        tool_version=text(export.get("aiperf_version")),
         model=_model(config),
         definitions=DEFINITIONS,
         rows=(row,),
@@ -76,9 +86,6 @@ def _checks(export: Document, row: ImportedRow) -> Iterator[Check]:
         "usage": _value(export, "total_usage_completion_tokens"),
     })  # fmt: skip
     yield invariants.little(row.request_s, e2e, row.concurrency)
-    yield invariants.percentiles_ascend(
-        {name: (row.ttft_s or {}).get(name) for name in ("min", "median", "p99", "max")}
-    )
 
 
 def _tokens_per_chunk(export: Document) -> float | None:
@@ -123,7 +130,7 @@ def _over(records: Sequence[Mapping[str, Any]], name: str) -> Summary | None:
     for metrics in records:
         if (metric := metrics.get(name)) is not None:
             found = metric["value"] if isinstance(metric["value"], list) else [metric["value"]]
-            values += [float(value) * _SECONDS.get(metric["unit"], 1.0) for value in found]
+            values += [float(value) * _SECONDS[metric["unit"]] for value in found]
     if not values:
         return None
     return {"mean": sum(values) / len(values), "median": percentile(values, 50), "p99": percentile(values, 99)}

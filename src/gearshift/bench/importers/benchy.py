@@ -12,6 +12,7 @@ from gearshift.bench.importers.imported import (
     has_benchmarks,
     merge,
     number,
+    text,
     whole,
 )
 from gearshift.stats import first_is_odd, invariants, percentile
@@ -41,8 +42,8 @@ def read(rows: Sequence[Document]) -> Imported:
         notes.append("prefix caching was on: a later depth may have been partly cached")
     return Imported(
         tool="llama-benchy",
-        tool_version=report.get("version"),
-        model=report.get("model"),
+        tool_version=text(report.get("version")),
+        model=text(report.get("model")),
         definitions=DEFINITIONS,
         rows=found,
         invariants=merge([tuple(_checks(source, row)) for source, row in zip(benchmarks, found, strict=True)]),

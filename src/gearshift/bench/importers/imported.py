@@ -99,20 +99,26 @@ def _worst(checks: Sequence[Check]) -> Check:
 
 def summary(source: Document, names: Mapping[str, str], scale: float = 1.0) -> Summary | None:
     """Numbers of ``source`` under our names, scaled to seconds; None when there is none of them."""
-    found = {ours: float(source[theirs]) * scale for theirs, ours in names.items() if _number(source.get(theirs))}
-    return found or None
+    stated = {ours: number(source.get(theirs)) for theirs, ours in names.items()}
+    return {ours: value * scale for ours, value in stated.items() if value is not None} or None
 
 
 def number(value: object) -> float | None:
-    """A JSON number as float; None for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A JSON number as float; None for anything else, and for one that no float can hold."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def text(value: object) -> str | None:
+    """A JSON string that says something; None for anything else."""
+    return value if isinstance(value, str) and value else None
 
 
 def whole(value: object) -> int | None:
     """A JSON number as int; None for anything else."""
     found = number(value)
     return None if found is None else int(found)
-
-
-def _number(value: object) -> bool:
-    return number(value) is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gearshift.bench.importers.imported import Document, Imported, ImportedRow, merge, number, whole
+from gearshift.bench.importers.imported import Document, Imported, ImportedRow, merge, number, text, whole
 from gearshift.stats import first_is_odd, invariants, median
 from gearshift.stats.invariants import Check
 
@@ -37,7 +37,7 @@ def read(rows: Sequence[Document]) -> Imported:
     return Imported(
         tool="llama-bench",
         tool_version=f"b{first['build_number']}" if "build_number" in first else None,
-        model=first.get("model_type"),
+        model=text(first.get("model_type")),
         definitions=DEFINITIONS,
         rows=found,
         invariants=merge([tuple(_checks(source, row)) for source, row in zip(rows, found, strict=True)]),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gearshift.bench.importers import aiperf, benchy, guidellm, inference_perf, llamacpp, sglang, vllm
 from gearshift.bench.importers.imported import Document, Imported, ImportFormatError
+from gearshift.bench.importers.plausible import plausible
 from gearshift.domain.units import GIB, format_bytes
 from gearshift.stats.invariants import Check
 
@@ -41,8 +43,9 @@ def read_file(path: Path) -> Imported:
     try:
         for matches, read in _FORMATS:
             if matches(rows):
-                return read(rows)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+                found = read(rows)
+                return replace(found, invariants=(*found.invariants, *plausible(found.rows)))
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         msg = f"{path} looks like a known format but is damaged: {type(error).__name__}: {error}"
         raise ImportFormatError(msg, hint="export the result again") from error
     msg = f"{path} is no result file that we know; its keys are {', '.join(sorted(rows[0])[:12])}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from gearshift.bench.counters import Acceptance
-from gearshift.bench.importers.imported import Document, Imported, ImportedRow, Summary, merge, number, whole
+from gearshift.bench.importers.imported import Document, Imported, ImportedRow, Summary, merge, number, text, whole
 from gearshift.stats import invariants
 from gearshift.stats.invariants import Check
 
@@ -40,7 +40,7 @@ def read(rows: Sequence[Document]) -> Imported:
     return Imported(
         tool="vllm bench serve" if first.get("mode") != "multi_turn" else "vllm bench multi-turn",
         tool_version=None,
-        model=str(first["model_id"]),
+        model=text(first["model_id"]),
         definitions=DEFINITIONS,
         rows=tuple(found),
         invariants=merge(checks),
@@ -72,9 +72,9 @@ def _row(source: Document) -> ImportedRow:
 
 def _summary(source: Document, figure: str) -> Summary | None:
     found = {
-        match[1]: float(value) / 1000
+        match[1]: stated / 1000
         for key, value in source.items()
-        if (match := _KEY.fullmatch(key)) and match[2] == figure and number(value) is not None
+        if (match := _KEY.fullmatch(key)) and match[2] == figure and (stated := number(value)) is not None
     }
     return found or None
 
