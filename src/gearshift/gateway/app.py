@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
@@ -60,6 +61,20 @@ def create_gateway(
     return Gateway(Services(broker, settings, sink, EngineClient(), clock, tally or Tally()))
 
 
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that has passed the gate: what it is, where its body comes from, where its answer goes, who asks."""
+
+    scope: Scope
+    receive: Receive
+    reply: Reply
+    client: Client
+
+    def gone(self) -> Awaitable[None]:
+        """Done once the client is gone. It reads from the client, so the body must be here already."""
+        return until_gone(self.receive)
+
+
 class Gateway:
     """Routes requests of ``http`` and ``websocket`` scopes.
 
@@ -109,21 +124,19 @@ class Gateway:
             origin.check_host(scope, settings)
             await reply.json(200, {"status": "ok"})
         elif path.startswith(PREFIX):
-            client = admit(scope, settings, side_effects=True)
-            await self._upstream(scope, receive, reply, client)
+            await self._upstream(Admitted(scope, receive, reply, admit(scope, settings, side_effects=True)))
         else:
-            client = admit(scope, settings)
-            await self._dispatch(scope, receive, reply, client)
+            await self._dispatch(Admitted(scope, receive, reply, admit(scope, settings)))
 
-    async def _dispatch(self, scope: Scope, receive: Receive, reply: Reply, client: Client) -> None:
-        path: str = scope["path"]
+    async def _dispatch(self, request: Admitted) -> None:
+        path: str = request.scope["path"]
         operation = routes.find(path)
         if operation is not None:
-            _check_method(scope, routes.methods(path))
-            await self._operate(scope, receive, reply, client, operation)
+            _check_method(request.scope, routes.methods(path))
+            await self._operate(request, operation)
         elif path in {"/v1/models", "/models", "/metrics"} or path.startswith("/v1/models/"):
-            _check_method(scope, ("GET", "HEAD"))
-            await self._tell(path, reply)
+            _check_method(request.scope, ("GET", "HEAD"))
+            await self._tell(path, request.reply)
         else:
             hint = f"an engine's own paths are below {PREFIX}MODEL:VARIANT/"
             raise RefusedError(404, "not_found", f"nothing is served at {path}", hint=hint)
@@ -138,32 +151,40 @@ class Gateway:
         else:
             await reply.json(200, model_list(self._services.settings(), self._services.broker.statuses()))
 
-    async def _operate(
-        self, scope: Scope, receive: Receive, reply: Reply, client: Client, operation: routes.Operation
-    ) -> None:
-        exchange = self._exchange(scope, reply, client, operation, target_of(scope))
+    async def _operate(self, request: Admitted, operation: routes.Operation) -> None:
+        exchange = self._exchange(request, operation, target_of(request.scope))
         with self._recorded(exchange):
-            limit = self._services.settings().body_limit_bytes
-            kind = (header(scope["headers"], b"content-type") or b"").decode("latin-1")
+            kind = (header(request.scope["headers"], b"content-type") or b"").decode("latin-1")
             if kind.lower().startswith("multipart/form-data"):
-                with Upload(receive, scope["headers"], limit) as upload:
-                    payload: Payload = await multipart_payload(upload, kind)
-                    route = self._services.broker.resolve(payload.model)  # an unknown model needs no whole body
-                    await upload.fill()
-                    await exchange.run(partial(until_gone, receive), payload, route)
-                return
-            body = await read_body(receive, scope["headers"], limit)
-            payload = _without_body(scope) if scope["method"] == "GET" else JsonPayload(parse(body))
-            await exchange.run(partial(until_gone, receive), payload, self._services.broker.resolve(payload.model))
+                await self._multipart(request, exchange, kind)
+            else:
+                await self._json(request, exchange)
 
-    async def _upstream(self, scope: Scope, receive: Receive, reply: Reply, client: Client) -> None:
-        exchange = self._exchange(scope, reply, client, routes.RAW)
+    async def _multipart(self, request: Admitted, exchange: Exchange, kind: str) -> None:
+        with Upload(request.receive, request.scope["headers"], self._body_limit) as upload:
+            payload = await multipart_payload(upload, kind)
+            route = self._services.broker.resolve(payload.model)  # an unknown model needs no whole body
+            await upload.fill()
+            await exchange.run(request.gone, payload, route)
+
+    async def _json(self, request: Admitted, exchange: Exchange) -> None:
+        body = await read_body(request.receive, request.scope["headers"], self._body_limit)
+        bodiless = request.scope["method"] == "GET"
+        payload: Payload = _without_body(request.scope) if bodiless else JsonPayload(parse(body))
+        await exchange.run(request.gone, payload, self._services.broker.resolve(payload.model))
+
+    async def _upstream(self, request: Admitted) -> None:
+        exchange = self._exchange(request, routes.RAW)
         with self._recorded(exchange):
-            route, exchange.target = locate(scope, self._services.broker)
-            with Upload(receive, scope["headers"], self._services.settings().body_limit_bytes) as upload:
+            route, exchange.target = locate(request.scope, self._services.broker)
+            with Upload(request.receive, request.scope["headers"], self._body_limit) as upload:
                 await upload.fill()
                 payload = RawPayload(route.variant.id, upload.read() if upload.length else None, upload.length)
-                await exchange.run(partial(until_gone, receive), payload, route)
+                await exchange.run(request.gone, payload, route)
+
+    @property
+    def _body_limit(self) -> int:
+        return self._services.settings().body_limit_bytes
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -198,12 +219,11 @@ class Gateway:
         relay = exchange.relay
         return recorded(self._services, exchange.stamps, relay.figures, lambda: relay.reply.status)
 
-    def _exchange(
-        self, scope: Scope, reply: Reply, client: Client, operation: routes.Operation, target: str = ""
-    ) -> Exchange:
-        stamps = Stamps(scope["path"], self._services.clock(), client=client.name)
-        relay = Relay(self._services.engines, scope, operation, reply, Figures(), self._services.clock)
-        return Exchange(self._services, relay, stamps, target)
+    def _exchange(self, request: Admitted, operation: routes.Operation, target: str = "") -> Exchange:
+        services, scope = self._services, request.scope
+        stamps = Stamps(scope["path"], services.clock(), client=request.client.name)
+        relay = Relay(services.engines, scope, operation, request.reply, Figures(), services.clock)
+        return Exchange(services, relay, stamps, target)
 
 
 def _defect() -> GearshiftError:
