@@ -32,7 +32,7 @@ from gearshift.scheduler.profile import Profile, World
 from gearshift.scheduler.slot import RESTARTS, Phase, Slot, Waiter
 from gearshift.scheduler.turns import Settlement
 
-DRAIN_OVER = "its variant had to make room and the drain time was over"
+DRAIN_OVER = "its variant had to make room, and drain_timeout has passed"
 
 
 class Scheduler:
@@ -42,9 +42,9 @@ class Scheduler:
         self._world = world
         self._slots = {profile.id: Slot(profile) for profile in world.profiles.values()}
         self._where: dict[int, str] = {}  # ticket -> variant, while it waits or holds a lease
-        self._made_room: dict[str, tuple[str, ...]] = {}  # who left for whom, until the newcomer starts
+        self._made_room: dict[str, tuple[str, ...]] = {}  # newcomer -> those that left for it, until it starts
         self._closing = False
-        self._calm = True  # nobody's turn is open: until it is, a lease coming or going changes nothing else
+        self._calm = True  # nobody waits for a turn, so a lease that comes or goes changes nothing but its own slot
         self.wake_at: float | None = None
         # Any, because each handler takes the one event it stands under; `handle` looks it up by that event's type.
         self._handlers: Mapping[type[Any], Callable[[Any, float], list[Effect]]] = {
@@ -137,7 +137,7 @@ class Scheduler:
             return turns.stop(slot, now)  # nobody was served by it: it is cleared away, and the next start is cold
         if (slot := self._found(event.variant, Phase.READY, Phase.DRAINING)) is None:
             return []
-        if not slot.leave_after_drain:  # who was leaving for good has left: nothing is held against its next start
+        if not slot.leave_after_drain:  # one that was leaving for good has left: its next start is not held back
             slot.note_failure(event.failure, now)
         self._drop_leases(slot)
         given_up = slot.failures > RESTARTS and slot.next_profile is None
@@ -212,11 +212,11 @@ class Scheduler:
         """Do what time made due before a request's late event: it must not slip in a lease after a drain was due."""
         if self.wake_at is None or self.wake_at > now or not isinstance(event, Arrive | Leave):
             return []
-        # Who is about to leave has gone already: nobody is there to be told of a grant or a refusal.
+        # A request that is leaving has gone already: nobody is there to be told of a grant or a refusal.
         return [effect for effect in self._settle(now) if not _is_for(effect, event.ticket)]
 
     def _served_by(self, event: Event) -> Slot | None:
-        """The only slot that a lease coming or going can change; None where it may be anybody's turn."""
+        """The only slot that this event can change: a lease comes or goes while all is calm. None for other events."""
         if not self._calm:
             return None
         if isinstance(event, Arrive):
@@ -238,7 +238,7 @@ class Scheduler:
 
     def _settle(self, now: float) -> list[Effect]:
         """Bring leases, turns, drains and idle unloads up to date with whatever just changed."""
-        effects = self._grant_all(now)  # first: who has just become ready serves before it can be told to drain
+        effects = self._grant_all(now)  # first: a variant just ready serves somebody before it can be told to drain
         settlement = Settlement(self._world, self._slots, self._made_room, now)
         if not self._closing:  # its last stop was tried by the shutdown
             effects.extend(settlement.retry_stuck())

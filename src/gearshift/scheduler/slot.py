@@ -49,7 +49,7 @@ LEGAL: Mapping[Phase, frozenset[Phase]] = {
 
 BACKOFF_S = (2.0, 10.0, 60.0, 300.0)  # before the next try after the 1st, 2nd, ... failure in a row
 STUCK_RETRY_S = (5.0, 15.0, 60.0)  # before a stop that left something behind is tried again
-HEALTHY_S = 60.0  # ready for so long: earlier failures are forgotten
+HEALTHY_S = 60.0  # once ready for this long, earlier failures are forgotten
 RESTARTS = 3  # in a row, of an engine that died by itself; after the next death it stays down
 
 
@@ -136,7 +136,7 @@ class Slot:
         return head if len(self.leases) < self.profile.max_inflight else None
 
     def backing_off(self, now: float) -> bool:
-        """Whether a request could only wait for a try that is not due: told the cause at once, it can do better."""
+        """Whether a request could only wait for a retry that is not due yet. It is told the cause at once instead."""
         down = self.phase is Phase.FAILED or (self.phase is Phase.STOPPING and self.failure is not None)
         return down and now < self.retry_at and not self.restart
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: who may start now, who has to make room for it and when, who has been idle long enough.
+"""Whose turn it is: what may start now, what has to make room for it and when, what has been idle long enough.
 
 A `Settlement` looks at all slots once, in the order in which their waiters began to wait. What an earlier one needs is
 claimed, so that a later one may overtake it only where it takes nothing from it.
@@ -73,7 +73,7 @@ class Settlement:
         return [effect for slot in stuck if self._due(slot.retry_at) for effect in stop(slot, self._now)]
 
     def take_turns(self) -> list[Effect]:
-        """Start whoever fits, make room for whoever's time has come, take back drains nobody needs any more."""
+        """Start what fits, make room where the time for it has come, take back drains that nobody needs any more."""
         effects = [effect for slot in self._waiting() for effect in self._turn(slot)]
         effects.extend(effect for claim in self._claims.values() for effect in self._make_room(claim))
         self._forget_left()
@@ -81,7 +81,7 @@ class Settlement:
         return effects
 
     def unload_idle(self) -> list[Effect]:
-        """Let go of what nobody used for its idle time."""
+        """Make variants leave that nobody has used for their idle time."""
         effects: list[Effect] = []
         for slot in self._slots.values():
             patience = slot.profile.unload_after_s
@@ -226,7 +226,7 @@ class Settlement:
         return Tenant(slot.id, slot.profile.devices, residue, asleep=True)
 
     def _may_sleep(self, slot: Slot) -> bool:
-        """Whether host memory has room for it, and whoever it leaves for has room beside what it would keep."""
+        """Whether host memory has room for it, and the variants it leaves for fit beside what it would keep."""
         if slot.profile.asleep is None:
             return False
         asleep = [other for other in self._slots.values() if other.phase is Phase.SLEEPING or other.sleep_next]
@@ -240,7 +240,7 @@ class Settlement:
     # -- leftovers -------------------------------------------------------------------------------------------------
 
     def _forget_left(self) -> None:
-        """Whoever stopped waiting has no claim on who left for it."""
+        """A variant that nobody waits for any more forgets which others left to make room for it."""
         for variant in list(self._made_room):
             slot = self._slots.get(variant)
             if slot is None or slot.wanting is None:
@@ -264,7 +264,7 @@ class Settlement:
 
 
 def _asked_at(slot: Slot) -> float:
-    """Since when it waits for a turn. What waiters its last turn left over wait behind those who have had none."""
+    """Since when it waits for a turn. Waiters that its last turn left over stand behind those that have had none."""
     waiter = slot.wanting
     return max(waiter.arrived, slot.turn_ended) if waiter else NEVER  # a restart nobody waits for yields to all
 
@@ -276,7 +276,7 @@ def _due_at(slot: Slot) -> float:
 
 
 def _give_up_order(slot: Slot) -> tuple[int, float]:
-    """What costs least to give up comes first: what leaves anyhow, then idle ones, a load somebody waits for last."""
+    """Cheapest to give up first: those that leave anyway, then idle ones; a load that somebody waits for comes last."""
     match slot.phase:
         case Phase.STOPPING:
             rank = 0
