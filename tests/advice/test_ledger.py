@@ -184,6 +184,21 @@ def test_a_log_tells_what_it_will_never_have(line: str, traits: LogTraits) -> No
     assert traits_of([line]) == traits
 
 
+def test_a_router_s_children_are_judged_each_by_its_own_lines() -> None:
+    hybrid = "0.00.240.002 I llama_memory_recurrent:      CUDA0 RS buffer size =   598.50 MiB"
+    lines = LLAMACPP.splitlines()
+    children = [[*lines[:-2], hybrid, *lines[-2:]], lines]
+    mixed = [f"[{port}] {line}" for port, child in enumerate(children, 41_001) for line in child]
+    assert [read.missing for read in read_log("router.log", mixed)] == [(), ()]
+
+
+def test_a_draft_context_tells_that_there_is_speculation_of_some_kind() -> None:
+    draft = "0.00.260.000 I llama_kv_cache:      CUDA0 KV buffer size =    32.00 MiB"
+    lines = LLAMACPP.splitlines()
+    (read,) = read_log("x", [*lines[:-1], lines[-4].replace("0.00.230", "0.00.259"), draft, lines[-1]])
+    assert "speculation" in read.missing
+
+
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.sampled_from((LLAMACPP + VLLM + FAILED).splitlines()), st.text(max_size=40)), max_size=30))
 def test_any_lines_make_a_document(lines: list[str]) -> None:

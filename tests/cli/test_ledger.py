@@ -117,11 +117,18 @@ def test_an_empty_log_holds_no_start(gearshift: Gearshift) -> None:
     [
         ("llamacpp-logs/01", {"kv_pool_bytes": 570_425_344, "layers_offloaded": [66, 66], "ok": True, "missing": []}),
         ("llamacpp-logs/02", {"kv_pool_bytes": 1_140_850_688, "state_bytes": None, "missing": []}),
-        ("llamacpp-logs/03", {"layers_offloaded": [20, 33], "ok": None}),
+        ("llamacpp-logs/03", {"layers_offloaded": [20, 33], "ok": True}),
         ("llamacpp-logs/04", {"speculation": {"method": "mtp", "tokens": None}, "missing": ["speculation"]}),
         ("llamacpp-logs/05", {"ok": True, "kv_pool_bytes": 36_507_222_016}),
         ("llamacpp-logs/06", {"ok": None, "weights_bytes": 103_746_109}),
-        ("llamacpp-logs/07", {"ok": True, "kv_tokens": 262_144}),
+        (
+            "llamacpp-logs/07",
+            {
+                "ok": True,
+                "kv_tokens": 262_144,
+                "missing": ["version", "kv_pool_bytes", "start_s", "layers_offloaded", "speculation"],
+            },
+        ),
         (
             "vllm-logs/0.23.1",
             {"kv_tokens": 1_394_129, "concurrency": 5.32, "block_size": 1600, "engine_init_s": 535.77},

@@ -47,6 +47,35 @@ def test_each_start_in_a_file_is_its_own() -> None:
     assert first.start_s == pytest.approx(60.306961)
 
 
+def test_data_parallel_engines_are_one_start() -> None:
+    lines = [
+        f"(EngineCore_DP{engine} pid=1) INFO 07-06 22:52:09 [file.py:1] {message}"
+        for engine in (0, 1)
+        for message in (
+            "Initializing a V1 LLM engine (v0.32.0) with config: model='m'",
+            f"Available KV cache memory: {5 + engine}.5 GiB",
+            "GPU KV cache size: 4,096 tokens",
+        )
+    ]
+    (start,) = read_starts(lines)
+    assert start.report.figures.kv_pool_bytes == round(5.5 * GIB)
+    assert len(read_starts(lines + lines)) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "took"),
+    [
+        ("0.02.000.000 I srv  update_slots: all slots are idle", 1.998904),
+        ("0.09.000.000 I slot launch_slot_: id  0 | task 0 | processing task, is_child = 0", None),
+        ("0.09.000.000 I slot print_timing: id  0 | task 0 | n_gen =    144, tg =  46.87 t/s", None),
+    ],
+)
+def test_a_server_whose_slots_wait_or_work_was_ready_though_that_line_is_lost(line: str, took: float | None) -> None:
+    (start,) = read_starts([*LLAMACPP.splitlines()[:-1], line])
+    assert start.report.ready
+    assert start.start_s == (None if took is None else pytest.approx(took))
+
+
 def test_a_real_vllm_log_is_one_start_with_its_duration() -> None:
     (start,) = read_starts(SMOL.read_text(encoding="utf-8").splitlines())
     assert (start.engine, start.start_s) == ("vllm", 58.0)

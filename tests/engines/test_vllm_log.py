@@ -132,6 +132,37 @@ def test_ranks_are_summed_but_the_pool_is_the_smallest(fold: Fold) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("processes", "devices"),
+    [
+        (("Worker_PP0", "Worker_PP1"), ("rank PP0", "rank PP1")),
+        (("Worker_PP0_TP1", "Worker_PP1_TP1"), ("rank PP0 TP1", "rank PP1 TP1")),
+        (("EngineCore_DP0", "EngineCore_DP1"), ("rank DP0", "rank DP1")),
+        (("Worker_TP0_EP0", "Worker_TP1_EP1"), ("rank 0", "rank 1")),
+        (("Worker", "EngineCore"), ("rank 0",)),
+    ],
+)
+def test_a_rank_is_a_card_whatever_is_shared_out(
+    processes: tuple[str, ...], devices: tuple[str, ...], fold: Fold
+) -> None:
+    log = "\n".join(said(process, "Model loading took 10.0 GiB memory and 2.0 seconds") for process in processes)
+    figures = fold("vllm", log).figures
+    assert tuple(buffer.device for buffer in figures.buffers) == devices
+    assert figures.weights_bytes == 10 * GIB * len(devices)
+
+
+def test_what_follows_the_capture_of_graphs_is_no_longer_the_profile(fold: Fold) -> None:
+    usage = "Free memory on device. Actual usage is 0.76 GiB for peak activation."
+    assert fold("vllm", said("Worker_TP0", usage)).stage == "warming up"
+
+
+def test_an_excerpt_without_an_end_of_its_start_shows_by_its_figures_that_it_served(fold: Fold) -> None:
+    line = said(
+        "APIServer", "Engine 000: Avg prompt throughput: 28.9 tokens/s, Avg generation throughput: 22.3 tokens/s"
+    )
+    assert fold("vllm", line).ready
+
+
 def test_an_excerpt_without_the_pools_own_line_says_at_the_end_what_is_in_use(fold: Fold) -> None:
     usage = "Free memory on device. Actual usage is 0.76 GiB for peak activation. Current kv cache memory in use is"
     lost = "\n".join(said(f"Worker_TP{rank}", f"{usage} {5 - rank}.85 GiB.") for rank in (0, 1))

@@ -36,9 +36,9 @@ def read_log(name: str, lines: Sequence[str]) -> tuple[ReadStart, ...]:
     read = tuple(log_lines(lines))
     texts = [line.text for line in read]
     verbatim = {line.text: line.verbatim for line in read if line.text != line.verbatim}
-    traits = traits_of(texts)
     return tuple(
-        ReadStart(name, _quoted(start, verbatim), missing_figures(start, traits)) for start in read_starts(texts)
+        ReadStart(name, _quoted(start, verbatim), missing_figures(start, traits_of(start.lines)))
+        for start in read_starts(texts)
     )
 
 

@@ -35,7 +35,7 @@ class LogTraits:
 
 
 def traits_of(lines: Iterable[str]) -> LogTraits:
-    """The traits of a whole log; starts in one file are taken to be of one kind."""
+    """The traits of one start's lines."""
     found: set[str] = set()
     for line in lines:
         found |= {name for name, sign in _SIGNS.items() if name not in found and sign.search(line)}
@@ -59,7 +59,8 @@ ORDER = (
 
 
 def _expected(engine: EngineKind, report: StartReport, traits: LogTraits) -> Iterator[str]:
-    if report.figures.speculation_method is not None:
+    drafts = any(buffer.context == "draft" for buffer in report.figures.buffers)
+    if drafts or report.figures.speculation_method is not None:
         yield "speculation"  # how many tokens, where it says that there is speculation
     if engine == "vllm":
         yield from _expected_of_vllm(traits)

@@ -13,6 +13,7 @@ from gearshift.domain.startup import DeviceBuffer, StartFigures
 from gearshift.domain.units import format_bytes, format_duration
 
 _HOST = "host memory"
+_EACH = "Meta()"  # llama.cpp's tensor split: what each of its cards holds, not their sum
 _NO_DEVICE = "some device"  # the log says what was taken and not where, as of an image projector
 FIGURES = {  # the document's keys in words
     "version": "version",
@@ -93,7 +94,8 @@ def _memory(buffers: Sequence[DeviceBuffer]) -> str:
         held = [buffer for buffer in buffers if (buffer.device, buffer.host) == place]
         sums = [sum(buffer.bytes for buffer in held if buffer.kind == kind) for kind in kinds]
         cells = [format_bytes(size) if size else "-" for size in sums]
-        rows.append([place[0] or _NO_DEVICE, *cells, format_bytes(sum(sums)), _HOST if place[1] else ""])
+        name = f"each card, {_EACH}" if place[0] == _EACH else place[0] or _NO_DEVICE
+        rows.append([name, *cells, format_bytes(sum(sums)), _HOST if place[1] else ""])
     return table(["", *kinds, "all", ""], rows)
 
 

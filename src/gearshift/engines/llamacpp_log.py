@@ -222,10 +222,21 @@ def _projector(load: Load, rest: str) -> Load:
     return load.held(load.buffers.vision("weights", "", _mib(match[1]))) if match else load
 
 
+def _ready(load: Load) -> Load:
+    if load.report.ready:
+        return load
+    # what went wrong on the way was overcome
+    return replace(load, report=replace(load.report, stage="ready", progress=None, ready=True, failure=None))
+
+
+def _served(load: Load, rest: str) -> Load:
+    """Slots wait or work only once the model is loaded; an excerpt may lack the line that says so."""
+    return _ready(load) if "all slots are idle" in rest or "| task " in rest else load
+
+
 def _server(load: Load, rest: str) -> Load:
     if "model loaded" in rest:
-        failure = load.report.failure if load.report.ready else None  # what went wrong on the way was overcome
-        return replace(load, report=replace(load.report, stage="ready", progress=None, ready=True, failure=failure))
+        return _ready(load)
     if "initializing ..." in rest and load.report.ready:
         return Load()
     if "speculative" in rest or "draft context" in rest:
@@ -277,6 +288,9 @@ _HANDLERS: Mapping[str, Callable[[Load, str], Load]] = {
     "load_model": _server,
     "llama_server": _server,
     "main": _server,
+    "update_slots": _served,
+    "launch_slot_": _served,
+    "print_timing": _served,
     "common_specu": _speculation,
     "common_speculative_init": _speculation,
     "common_param": _build,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gearshift.domain.startup import LogFold, StartReport
@@ -38,9 +38,11 @@ _POOL = re.compile(
     r"Available KV cache memory|Initial free memory|set \([\d.]+/"
 )  # once a rank, before the tokens line
 _TOKENS = "KV cache size"
+_REPLICA = re.compile(r"\((?:EngineCore|Worker)\w*?_DP(\d+)")  # each of vLLM's data-parallel engines prints them
 _SOURCE = re.compile(r"\[(\d+)\] ")  # a router's child
 _ELAPSED = re.compile(r"(?:\[\d+\] )?(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
 _VLLM_CLOCK = re.compile(r"(?:INFO|WARNING|ERROR) (\d\d-\d\d) (\d\d:\d\d:\d\d) \[")
+_SERVES = re.compile(r"\| task |Engine \d+: Avg")  # ready for how long, such a line does not say
 _LEAP_YEAR = "2024"  # vLLM's clock names no year; any leap year can hold its dates
 
 
@@ -51,6 +53,7 @@ class LoggedStart:
     engine: EngineKind
     report: StartReport
     start_s: float | None
+    lines: tuple[str, ...] = field(default=(), repr=False, compare=False)  # those that are this start's
 
 
 def engine_of(lines: Iterable[str]) -> EngineKind:
@@ -133,8 +136,9 @@ def _split(kind: EngineKind, lines: list[_Line]) -> Iterator[list[_Line]]:
     part: list[_Line] = []
     for line in lines:
         match = once.search(line.text) if once else None
-        mark = match[match.lastindex or 0] if match else None
-        again = mark in seen or (_TOKENS in seen and _POOL.search(line.text))
+        replica = _replica(line.text)
+        mark = match[match.lastindex or 0] + replica if match else None
+        again = mark in seen or (_TOKENS + replica in seen and _POOL.search(line.text))
         if part and (again or _begins_anew(kind, line, part)):
             yield part
             part, seen = [], set()
@@ -143,6 +147,11 @@ def _split(kind: EngineKind, lines: list[_Line]) -> Iterator[list[_Line]]:
         part.append(line)
     if part:
         yield part
+
+
+def _replica(text: str) -> str:
+    match = _REPLICA.match(text)
+    return match[1] if match else ""
 
 
 def _begins_anew(kind: EngineKind, line: _Line, before: list[_Line]) -> bool:
@@ -173,8 +182,9 @@ def _read(kind: EngineKind, lines: list[_Line]) -> LoggedStart:
         last = stamp if (stamp := line.stamp(wrapped=wrapped)) is not None else last
         first = last if first is None else first
         if state.report.ready and not was_ready and first is not None and last is not None:
-            start_s = last - first if last >= first else None  # lines out of order time nothing
-    return LoggedStart(kind, state.report, start_s)
+            timed = last >= first and not _SERVES.search(line.text)  # lines out of order time nothing
+            start_s = last - first if timed else None
+    return LoggedStart(kind, state.report, start_s, tuple(line.raw for line in lines))
 
 
 def _wrapped(lines: Iterable[_Line]) -> bool:

@@ -17,7 +17,7 @@ _PREFIX = re.compile(
     r"(?:\((?P<process>[A-Za-z]+)[-_ ]?(?P<rank>\w*?) pid=\d+\) )?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w.]+:\d+\] )?)?"
 )
-_RANK = re.compile(r"TP(\d+)")
+_RANK = re.compile(r"(?<![A-Z])(DP|PP|PCP|TP)(\d+)")  # of a process's name; ranks of experts follow from these
 _PERCENT = re.compile(r"(\d{1,3})% ?(?:Completed|\|)")
 _FLOAT = re.compile(rf"(-?{NUMBER}) GiB")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: ?(?P<text>.*)|$)")
@@ -108,8 +108,11 @@ def _read(fold: VllmLog, match: re.Match[str], message: str) -> VllmLog:
 
 
 def _rank(match: re.Match[str]) -> str:
-    found = _RANK.search(match["rank"] or "")
-    return found[1] if found else "0"
+    """``1`` where only tensors are split; with stages or replicas each is named, ``PP1 TP0``: a card is one of all."""
+    found = _RANK.findall(match["rank"] or "")
+    if [kind for kind, _ in found] in ([], ["TP"]):
+        return found[0][1] if found else "0"
+    return " ".join(kind + number for kind, number in found)
 
 
 def _trouble(fold: VllmLog, match: re.Match[str], message: str, line: str) -> VllmLog:
@@ -231,7 +234,7 @@ def _usage(fold: VllmLog, rank: str, message: str) -> VllmLog:
         return fold
     activations = {**fold.activations, rank: round(float(found[1]) * GIB)}
     fold = replace(fold, activations=activations).known(compute_bytes=sum(activations.values()))
-    return _buffers(_told_again(fold, rank, message))
+    return _buffers(_told_again(fold, rank, message)).at("warming up")
 
 
 def _suggested(fold: VllmLog, message: str) -> VllmLog:
@@ -352,6 +355,7 @@ _BY_START: tuple[tuple[str, Handler], ...] = (
     ("Graph capturing finished", _graphs),
     ("Free memory on device", _usage),
     ("init engine", _engine_init),
+    ("Engine 0", _ready),  # figures of requests that it served, where an excerpt lacks the lines below
     ("Starting vLLM", _stage("starting the server")),
     ("Started server process", _stage("starting the server")),
     ("Available routes are", _ready),
