@@ -1,4 +1,4 @@
-"""What a person reads when an engine died, and what keeper and leash tell each other."""
+"""What a person reads when an engine died, and what keeper and handle tell each other."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gearshift.domain.admin import Job, JobState
 from gearshift.domain.errors import GearshiftError, LoadFailedError, UnknownIdError
-from gearshift.supervisor import Leash, start_bound
+from gearshift.supervisor import KeeperHandle, start_bound
 
 JOB_VERBS = frozenset({"bench", "engine", "plan", "doctor", "pull", "verify", "report"})
 KEPT = 50  # finished jobs remembered
@@ -31,7 +31,7 @@ class Jobs:
         self._changed = changed
         self._jobs: dict[str, Job] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._leashes: dict[str, Leash] = {}
+        self._keepers: dict[str, KeeperHandle] = {}
 
     def all(self) -> tuple[Job, ...]:
         return tuple(self._jobs.values())
@@ -85,16 +85,16 @@ class Jobs:
         self._folder.mkdir(parents=True, exist_ok=True)
         argv = (sys.executable, "-m", "gearshift", *job.argv)
         with job.log.open("ab") as log:
-            leash = await start_bound(argv, self._env, log.fileno(), grace_s=KILL_AFTER_S)
-        self._leashes[job.id] = leash
+            keeper = await start_bound(argv, self._env, log.fileno(), grace_s=KILL_AFTER_S)
+        self._keepers[job.id] = keeper
         try:
             if self._jobs[job.id].state == "cancelled":  # while it was being started
                 self._stop(job.id, CANCELLED_S)
-            await leash.empty
-            return await leash.exited
+            await keeper.empty
+            return await keeper.exited
         finally:
-            del self._leashes[job.id]
-            await leash.close()
+            del self._keepers[job.id]
+            await keeper.close()
 
     def _outcome(self, job_id: str, code: int | None) -> JobState:
         if self._jobs[job_id].state == "cancelled":
@@ -102,9 +102,9 @@ class Jobs:
         return "done" if code == 0 else "failed"
 
     def _stop(self, job_id: str, grace_s: float) -> None:
-        leash = self._leashes.get(job_id)
-        if leash is not None:
-            leash.stop(signal.SIGINT, grace_s)
+        keeper = self._keepers.get(job_id)
+        if keeper is not None:
+            keeper.stop(signal.SIGINT, grace_s)
 
     def _keep(self, job: Job) -> None:
         self._jobs[job.id] = job

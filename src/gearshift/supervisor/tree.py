@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gearshift.domain.launch import LaunchSpec
 from gearshift.hardware import processes
 from gearshift.hardware.processes import Process
+from gearshift.supervisor.keeper_handle import KeeperHandle, KeeperJob
 from gearshift.supervisor.keepers import IdleKeeper
-from gearshift.supervisor.leash import KeeperJob, Leash
 from gearshift.supervisor.members import MARKER
 from gearshift.supervisor.orphans import KILL_S, end_all, survivors
 from gearshift.supervisor.racing import never
@@ -32,15 +32,15 @@ class TreeEnd:
 class Tree:
     """The processes of one launch. Everything the engine forks is below its keeper, wherever it moved itself."""
 
-    def __init__(self, leash: Leash, marker: str, spec: LaunchSpec) -> None:
-        self._leash = leash
+    def __init__(self, keeper: KeeperHandle, marker: str, spec: LaunchSpec) -> None:
+        self._keeper = keeper
         self._marker = marker
         self._variant = spec.variant
         self._port = spec.endpoint.port
         self._detaches = not spec.owns_process
         self._members: dict[Process, Member] = {}
-        self._known: tuple[int, ...] = (leash.pid,)
-        self._seen = {leash.pid}
+        self._known: tuple[int, ...] = (keeper.engine_pid,)
+        self._seen = {keeper.engine_pid}
 
     @classmethod
     async def start(cls, spec: LaunchSpec, marker: str, cwd: str | None, keeper: IdleKeeper) -> Tree:
@@ -50,7 +50,7 @@ class Tree:
         """
         grace_s = min(spec.stop.grace_s, ORPHAN_GRACE_S)
         job = KeeperJob(list(spec.argv), child_env(spec.env, marker), cwd, grace_s, detaches=not spec.owns_process)
-        return cls(await Leash.start(job, keeper.process, keeper.control), marker, spec)
+        return cls(await KeeperHandle.start(job, keeper.process, keeper.control), marker, spec)
 
     @property
     def seen(self) -> set[int]:
@@ -65,10 +65,10 @@ class Tree:
     @property
     def pids(self) -> tuple[int, ...]:
         """Living processes now, the engine first, without its keeper; as last seen while we cannot look."""
-        if self._leash.empty.done():
+        if self._keeper.empty.done():
             return ()
         try:
-            found = processes.below([self._leash.keeper_pid], processes.snapshot())
+            found = processes.below([self._keeper.pid], processes.snapshot())
         except OSError:
             return self.known_pids
         self._known = self._engine_first(process.pid for process in found)
@@ -77,22 +77,22 @@ class Tree:
     @property
     def known_pids(self) -> tuple[int, ...]:
         """The same as of the last look, whoever took it; the engine alone before the first."""
-        return () if self._leash.empty.done() else self._known
+        return () if self._keeper.empty.done() else self._known
 
     def _engine_first(self, pids: Iterable[int]) -> tuple[int, ...]:
-        return tuple(sorted(pids, key=lambda pid: pid != self._leash.pid))
+        return tuple(sorted(pids, key=lambda pid: pid != self._keeper.engine_pid))
 
     def refresh(self) -> None:
         """Take in processes forked since, if we can look; called now and then, so that the state file knows them."""
-        if self._leash.empty.done():
+        if self._keeper.empty.done():
             return
         try:
             everything = processes.snapshot()
         except OSError:
             return
-        found = processes.below([self._leash.keeper_pid], everything)
+        found = processes.below([self._keeper.pid], everything)
         self._known = self._engine_first(process.pid for process in found)
-        if keeper := everything.get(self._leash.keeper_pid):
+        if keeper := everything.get(self._keeper.pid):
             found.append(keeper)
         self._members = {process: self._members.get(process) or _member(process) for process in found}
         self._seen |= {process.pid for process in found}
@@ -100,15 +100,15 @@ class Tree:
     async def end(self, number: int, grace_s: float) -> TreeEnd:
         """Signal the tree, SIGKILL it after the grace, and wait until it is empty."""
         self.refresh()
-        if not self._leash.empty.done():
-            self._leash.stop(number, grace_s)
+        if not self._keeper.empty.done():
+            self._keeper.stop(number, grace_s)
         try:
             async with asyncio.timeout(grace_s + KILL_S):
-                await asyncio.shield(self._leash.empty)
+                await asyncio.shield(self._keeper.empty)
         except TimeoutError:  # in the kernel's hands (state D), or a keeper that hangs
             return TreeEnd(self._exit_code(), killed=True, left=await self.end_by_force())
-        left = await self.end_by_force() if self._leash.lost else ()
-        return TreeEnd(self._exit_code(), killed=self._leash.killed or self._leash.lost, left=left)
+        left = await self.end_by_force() if self._keeper.lost else ()
+        return TreeEnd(self._exit_code(), killed=self._keeper.killed or self._keeper.lost, left=left)
 
     async def end_by_force(self) -> tuple[Process, ...]:
         """Without the keeper: by state record, marker, session and descent. Returns what would not die."""
@@ -120,11 +120,11 @@ class Tree:
         return tuple(await asyncio.to_thread(end_all, find, grace_s=0.0))
 
     def _exit_code(self) -> int | None:
-        return self._leash.exited.result() if self._leash.exited.done() else None
+        return self._keeper.exited.result() if self._keeper.exited.done() else None
 
     def hurry(self, grace_s: float) -> None:
         """Shorten the grace of a stop under way."""
-        self._leash.stop(signal.SIGTERM, grace_s)
+        self._keeper.stop(signal.SIGTERM, grace_s)
 
     async def death(self) -> int | None:
         """Wait for the engine's own end; its exit code, None when its keeper was lost.
@@ -132,16 +132,16 @@ class Tree:
         A lost keeper takes the engine with it (parent-death signal), but not the engine's children: they are ended
         here. A program that may detach and exits with 0 has done so: this never returns then.
         """
-        code = await asyncio.shield(self._leash.exited)
+        code = await asyncio.shield(self._keeper.exited)
         if code == 0 and self._detaches:
             await never()
-        if self._leash.lost:
+        if self._keeper.lost:
             await self.end_by_force()
         return code
 
     async def close(self) -> None:
         """Let go of the keeper, which ends whatever is left."""
-        await self._leash.close()
+        await self._keeper.close()
 
 
 def _member(process: Process) -> Member:

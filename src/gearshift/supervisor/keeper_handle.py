@@ -27,7 +27,7 @@ class KeeperJob:
     detaches: bool = False  # what the program leaves behind when it exits is meant to stay
 
 
-class Leash:
+class KeeperHandle:
     """A running keeper. ``exited`` resolves with the engine's exit code, ``empty`` when no process of its tree is left.
 
     ``lost`` is set before ``empty`` when the keeper itself died first: then nobody vouches for the tree.
@@ -44,13 +44,13 @@ class Leash:
         self.empty: asyncio.Future[None] = loop.create_future()
         self._inbox = b""
         self._heard: list[dict[str, Any]] = []
-        self.pid = 0
+        self.engine_pid = 0
         self.killed = False
         self.lost = False
         self._listening: asyncio.Task[None] | None = None
 
     @property
-    def keeper_pid(self) -> int:
+    def pid(self) -> int:
         return self._keeper.pid
 
     @classmethod
@@ -60,14 +60,14 @@ class Leash:
         Raises LoadFailedError when the program cannot be started.
         """
         reader, writer = await asyncio.open_connection(sock=control)
-        leash = cls(keeper, reader, writer)
+        handle = cls(keeper, reader, writer)
         try:
             async with asyncio.timeout(_START_S):
-                await leash._begin(job)
+                await handle._begin(job)
         except BaseException:
-            await leash.close()
+            await handle.close()
             raise
-        return leash
+        return handle
 
     async def _begin(self, job: KeeperJob) -> None:
         self._tell(asdict(job))
@@ -75,8 +75,8 @@ class Leash:
         if "error" in answer:
             cause = f"{job.argv[0]} cannot be started: {answer['error']}"
             raise LoadFailedError(cause, failure=Failure(cause, fix="check the variant's command and its path"))
-        self.pid = answer["pid"]
-        self._listening = asyncio.create_task(self._listen(), name=f"keeper of {self.pid}")
+        self.engine_pid = answer["pid"]
+        self._listening = asyncio.create_task(self._listen(), name=f"keeper of {self.engine_pid}")
 
     def stop(self, number: int, grace_s: float) -> None:
         """Signal the whole tree, and SIGKILL it ``grace_s`` later. A further order can only shorten the grace."""
