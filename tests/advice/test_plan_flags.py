@@ -36,7 +36,7 @@ HOST = Device(CPU_DEVICE, None, "host memory", 16 * GIB)
         ("draft:7:2", Speculation("draft", 2, "7")),
     ],
 )
-def test_speculation_is_read(text: str, meant: Speculation) -> None:
+def test_speculation_is_read_as_method_tokens_and_draft(text: str, meant: Speculation) -> None:
     assert parse_speculation(text) == meant
 
 

@@ -108,7 +108,7 @@ def test_findings_as_json_have_the_promised_keys(gearshift: Gearshift, config: P
     )
 
 
-def test_a_sound_variant_ends_well(gearshift: Gearshift, config: Path, box: dict[str, str]) -> None:
+def test_a_sound_variant_has_no_findings(gearshift: Gearshift, config: Path, box: dict[str, str]) -> None:
     result = gearshift("doctor", "qwen:echo", "-c", str(config), "--json", env=box)
     assert of_variant(json.loads(result.stdout)) == []
     assert "about 1 variant and this box" in result.stderr

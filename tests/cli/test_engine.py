@@ -23,7 +23,7 @@ def test_a_dry_run_prints_commands_and_runs_none(gearshift: Gearshift, gearshift
     assert not (gearshift_home / "engines").exists()
 
 
-def test_cuda_is_another_plan(gearshift: Gearshift) -> None:
+def test_cuda_adds_its_build_option(gearshift: Gearshift) -> None:
     plain = gearshift("engine", "install", "llama.cpp", "--dry-run").stdout
     cuda = gearshift("engine", "install", "llama.cpp", "--cuda", "--dry-run").stdout
     assert ("-DGGML_CUDA=ON" in plain, "-DGGML_CUDA=ON" in cuda) == (False, True)

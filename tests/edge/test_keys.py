@@ -53,7 +53,7 @@ def test_a_basic_password_may_hold_a_colon_and_a_role_goes_with_its_key() -> Non
         [(b"cookie", b"s3cret")],
     ],
 )
-def test_anything_else_is_nobody(headers: list[tuple[bytes, bytes]]) -> None:
+def test_credentials_in_any_other_form_authenticate_nobody(headers: list[tuple[bytes, bytes]]) -> None:
     assert authenticate(headers, KEYS) is None
 
 

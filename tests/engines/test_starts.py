@@ -120,7 +120,7 @@ def test_a_router_s_children_are_read_one_by_one() -> None:
         ("(APIServer pid=1) INFO 99-99 99:99:99 [a.py:1] x", None),
     ],
 )
-def test_a_stamp_is_seconds(line: str, seconds: float | None) -> None:
+def test_an_engines_time_stamp_is_read_in_seconds(line: str, seconds: float | None) -> None:
     assert clock(line) == (None if seconds is None else pytest.approx(seconds))
 
 

@@ -47,14 +47,14 @@ def grant_late(door: Front) -> None:
     loop.call_later(0.07, later)
 
 
-async def test_openai_chat(gpt: openai.AsyncOpenAI) -> None:
+async def test_the_openai_sdk_reads_a_chat_answer(gpt: openai.AsyncOpenAI) -> None:
     answer = await gpt.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
     assert answer.choices[0].message.content == TEXT
     assert answer.usage is not None
     assert answer.usage.completion_tokens == 4
 
 
-async def test_openai_chat_stream_while_the_model_loads(gpt: openai.AsyncOpenAI, door: Front) -> None:
+async def test_the_openai_sdk_streams_a_chat_while_the_model_loads(gpt: openai.AsyncOpenAI, door: Front) -> None:
     grant_late(door)
     stream = await gpt.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=True)
     chunks = [chunk async for chunk in stream]
@@ -62,7 +62,7 @@ async def test_openai_chat_stream_while_the_model_loads(gpt: openai.AsyncOpenAI,
     assert all(chunk.usage is None for chunk in chunks)
 
 
-async def test_openai_stream_with_usage(gpt: openai.AsyncOpenAI) -> None:
+async def test_the_openai_sdk_gets_the_usage_that_it_asked_a_stream_for(gpt: openai.AsyncOpenAI) -> None:
     stream = await gpt.chat.completions.create(
         model="m", messages=[{"role": "user", "content": "hi"}], stream=True, stream_options={"include_usage": True}
     )
@@ -71,7 +71,7 @@ async def test_openai_stream_with_usage(gpt: openai.AsyncOpenAI) -> None:
     assert usage.completion_tokens == 4
 
 
-async def test_openai_tools(gpt: openai.AsyncOpenAI) -> None:
+async def test_the_openai_sdk_gets_the_arguments_of_a_tool_call(gpt: openai.AsyncOpenAI) -> None:
     answer = await gpt.chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "hi"}],
@@ -83,7 +83,7 @@ async def test_openai_tools(gpt: openai.AsyncOpenAI) -> None:
     assert calls[0].function.arguments == '{"city": "Bonn"}'
 
 
-async def test_openai_completions_embeddings_and_models(gpt: openai.AsyncOpenAI) -> None:
+async def test_the_openai_sdk_reads_completions_embeddings_and_models(gpt: openai.AsyncOpenAI) -> None:
     assert (await gpt.completions.create(model="m", prompt="hi")).choices[0].text == TEXT
     embedding = await gpt.embeddings.create(model="m", input=["a", "b"], encoding_format="float")
     assert len(embedding.data) == 2
@@ -91,11 +91,11 @@ async def test_openai_completions_embeddings_and_models(gpt: openai.AsyncOpenAI)
     assert (await gpt.models.retrieve("m:v")).owned_by == "gearshift"
 
 
-async def test_openai_responses(gpt: openai.AsyncOpenAI) -> None:
+async def test_the_openai_sdk_reads_a_response(gpt: openai.AsyncOpenAI) -> None:
     assert (await gpt.responses.create(model="m", input="hi")).output_text == TEXT
 
 
-async def test_openai_responses_stream_while_the_model_loads(gpt: openai.AsyncOpenAI, door: Front) -> None:
+async def test_the_openai_sdk_streams_a_response_while_the_model_loads(gpt: openai.AsyncOpenAI, door: Front) -> None:
     grant_late(door)
     stream = await gpt.responses.create(model="m", input="hi", stream=True)
     events = [event async for event in stream]
@@ -103,12 +103,12 @@ async def test_openai_responses_stream_while_the_model_loads(gpt: openai.AsyncOp
     assert events[-1].type == "response.completed"
 
 
-async def test_openai_transcription(gpt: openai.AsyncOpenAI) -> None:
+async def test_the_openai_sdk_transcribes_an_upload(gpt: openai.AsyncOpenAI) -> None:
     answer = await gpt.audio.transcriptions.create(model="m", file=("a.wav", b"RIFF" * 100))
     assert answer.text == "fake transcript"
 
 
-async def test_openai_errors_have_their_classes(gpt: openai.AsyncOpenAI, door: Front) -> None:
+async def test_refusals_have_their_classes_in_the_openai_sdk(gpt: openai.AsyncOpenAI, door: Front) -> None:
     with pytest.raises(openai.NotFoundError, match="nope"):
         await gpt.chat.completions.create(model="nope", messages=[{"role": "user", "content": "hi"}])
     door.broker.refusal = QueueFullError("the queue of m:v is full", retry_after_s=1)
@@ -126,14 +126,14 @@ async def test_a_failed_load_is_not_retried_by_the_sdk(gpt: openai.AsyncOpenAI, 
     assert len(door.broker.asked) == 1
 
 
-async def test_openai_sees_an_engine_die_in_a_chat_stream(gpt: openai.AsyncOpenAI, fake: Engine) -> None:
+async def test_the_openai_sdk_sees_an_engine_die_in_a_chat_stream(gpt: openai.AsyncOpenAI, fake: Engine) -> None:
     await fake.set(die_mid_stream=3)
     stream = await gpt.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=True)
     with pytest.raises(openai.APIError, match="went away"):
         await drain(stream)
 
 
-async def test_openai_sees_an_engine_die_in_a_responses_stream(gpt: openai.AsyncOpenAI, fake: Engine) -> None:
+async def test_the_openai_sdk_sees_an_engine_die_in_a_responses_stream(gpt: openai.AsyncOpenAI, fake: Engine) -> None:
     await fake.set(die_mid_stream=3)
     stream = await gpt.responses.create(model="m", input="hi", stream=True)
     with pytest.raises(openai.APIError, match="went away"):
@@ -145,21 +145,23 @@ async def drain(stream: AsyncIterable[object]) -> None:
         pass
 
 
-async def test_anthropic_messages(claude: anthropic.AsyncAnthropic) -> None:
+async def test_the_anthropic_sdk_reads_a_message(claude: anthropic.AsyncAnthropic) -> None:
     answer = await claude.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
     assert answer.content[0].type == "text"
     assert answer.content[0].text == TEXT
     assert answer.usage.output_tokens == 4
 
 
-async def test_anthropic_stream_while_the_model_loads(claude: anthropic.AsyncAnthropic, door: Front) -> None:
+async def test_the_anthropic_sdk_streams_a_message_while_the_model_loads(
+    claude: anthropic.AsyncAnthropic, door: Front
+) -> None:
     grant_late(door)
     async with claude.messages.stream(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}]) as stream:
         assert "".join([text async for text in stream.text_stream]) == TEXT
         assert (await stream.get_final_message()).stop_reason == "end_turn"
 
 
-async def test_anthropic_tools(claude: anthropic.AsyncAnthropic) -> None:
+async def test_the_anthropic_sdk_gets_the_input_of_a_tool_use(claude: anthropic.AsyncAnthropic) -> None:
     answer = await claude.messages.create(
         model="m",
         max_tokens=9,
@@ -171,13 +173,13 @@ async def test_anthropic_tools(claude: anthropic.AsyncAnthropic) -> None:
     assert answer.content[0].input == {"city": "Bonn"}
 
 
-async def test_anthropic_counts_tokens_and_lists_models(claude: anthropic.AsyncAnthropic) -> None:
+async def test_the_anthropic_sdk_counts_tokens_and_lists_models(claude: anthropic.AsyncAnthropic) -> None:
     count = await claude.messages.count_tokens(model="m", messages=[{"role": "user", "content": "hi"}])
     assert count.input_tokens > 0
     assert [model.id async for model in await claude.models.list()] == ["m", "m:v"]
 
 
-async def test_anthropic_errors_have_their_classes(claude: anthropic.AsyncAnthropic, door: Front) -> None:
+async def test_refusals_have_their_classes_in_the_anthropic_sdk(claude: anthropic.AsyncAnthropic, door: Front) -> None:
     with pytest.raises(anthropic.NotFoundError, match="nope"):
         await claude.messages.create(model="nope", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
     door.broker.refusal = QueueFullError("the queue of m:v is full", retry_after_s=1)
@@ -187,7 +189,7 @@ async def test_anthropic_errors_have_their_classes(claude: anthropic.AsyncAnthro
         )
 
 
-async def test_anthropic_sees_an_engine_die_mid_stream(claude: anthropic.AsyncAnthropic, fake: Engine) -> None:
+async def test_the_anthropic_sdk_sees_an_engine_die_mid_stream(claude: anthropic.AsyncAnthropic, fake: Engine) -> None:
     await fake.set(die_mid_stream=3)
     stream = await claude.messages.create(
         model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}], stream=True

@@ -17,7 +17,7 @@ def steady(rate: int, seconds: int, *, start: float = 0.0, core_share: float = 1
     return [Stamp(start + at, at * core_share, at * rate) for at in range(seconds + 1)]
 
 
-def test_threads_add_up() -> None:
+def test_the_rates_of_threads_add_up() -> None:
     rate, share = best_stretch([steady(100, 10), steady(40, 10)], 2)
     assert rate == pytest.approx(140)
     assert share == pytest.approx(1)

@@ -249,7 +249,9 @@ def test_a_verify_step_of_a_mixture_reads_more_experts() -> None:
     acceptance=st.lists(st.floats(0, 1), max_size=6),
     cards=st.integers(1, 8),
 )
-def test_a_ceiling_is_consistent(depth: int, batch: int, acceptance: list[float], cards: int) -> None:
+def test_the_rate_the_shares_and_the_bounds_of_a_ceiling_agree(
+    depth: int, batch: int, acceptance: list[float], cards: int
+) -> None:
     model = work("nvfp4-mixed", "fp8")
     bound = decode_ceiling(
         model, Hardware(1e12, 1e14, cards), depth=depth, batch=batch, acceptance=sorted(acceptance, reverse=True)

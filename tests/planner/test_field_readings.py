@@ -172,7 +172,9 @@ def test_what_a_draft_head_costs_in_cache_and_in_weights(drafted: int, gib: floa
     [("vllm", "fp8", 32_768, 2_048, 153.9), ("vllm", "auto", 65_536, 4_096, 153.9),
      ("llama.cpp", "q8_0", 34_816, 4_096, 156.9), ("llama.cpp", "q4_0", 18_432, 4_096, 156.9)],
 )  # fmt: skip
-def test_the_27b_in_numbers(engine: EngineKind, kv: str, token: int, draft: int, state_mb: float) -> None:
+def test_the_27bs_cache_and_state_take_the_bytes_that_were_reported(
+    engine: EngineKind, kv: str, token: int, draft: int, state_mb: float
+) -> None:
     facts = NVFP4 if engine == "vllm" else replace(qwen27b_gguf(), tensors=NVFP4.tensors)
     wanted = PlanRequest(engine, (PlannedDevice("GPU-a", None),), kv_dtype=kv, speculation=Speculation("mtp", 3))
     work = workload_of(wanted, facts)

@@ -49,7 +49,7 @@ def test_two_names_of_one_text_model_need_the_same_pool(name: str) -> None:
         ("google--gemma-3-27b-it.reconstructed", 16, 10 * 16 * 4096),
     ],
 )
-def test_common_families_are_exact(name: str, block: int, per_block: int) -> None:
+def test_blocks_of_common_families_are_exact(name: str, block: int, per_block: int) -> None:
     kv = figures(planned(name))
     assert (kv.block_size, kv.bytes_per_block, kv.exact) == (block, per_block, True)
 

@@ -70,7 +70,7 @@ def test_other_tools_miss_what_a_hybrid_keeps() -> None:
     assert slots(wanted, qwen27b_gguf()).state_bytes / MIB == pytest.approx(149.6, abs=0.05)
 
 
-def test_boots_is_not_fills() -> None:
+def test_the_fill_reserve_tells_a_card_that_starts_from_one_that_can_be_filled() -> None:
     """Published of 3090s: 353 MiB left at 262,144 died at 155k; 1,177 MiB left at 200K filled to 183K."""
     reserve = {
         context: on(plan(request(context=context), qwen27b_gguf()), 0, "fill reserve") for context in (262_144, 200_192)

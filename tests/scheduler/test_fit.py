@@ -29,7 +29,7 @@ def test_the_dearest_are_spared_first_when_fewer_are_enough() -> None:
     assert eviction_for(BOX, tenant("new", 1), list(reversed(residents))).victims == ("dearest",)
 
 
-def test_whoever_lies_elsewhere_stays() -> None:
+def test_a_resident_on_another_device_stays() -> None:
     residents = [tenant("other", 9, "gpu1"), tenant("a", 9)]
     assert eviction_for(BOX, tenant("new", 9), residents).victims == ("a",)
 

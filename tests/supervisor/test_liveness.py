@@ -23,7 +23,7 @@ def test_work_is_cpu_time_since_the_last_look(readings: list[float | None], work
     assert work.since_last_look() is worked
 
 
-def test_each_look_starts_anew() -> None:
+def test_each_look_counts_the_cpu_time_since_the_last_one() -> None:
     readings = itertools.chain([0.0, 9e9], itertools.repeat(9e9))
     work = Work(readings.__next__)
     assert work.since_last_look()

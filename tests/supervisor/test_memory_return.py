@@ -21,7 +21,7 @@ def missing(at_start: MemoryReading, at_stop: MemoryReading, now: MemoryReading)
     return memory_returned(at_start, at_stop, now, {ENGINE, WORKER}).missing_bytes
 
 
-def test_all_back() -> None:
+def test_memory_that_came_back_is_not_missing() -> None:
     assert missing(reading(desktop=GIB), reading(desktop=GIB, engine=9 * GIB), reading(desktop=GIB)) == 0
 
 
@@ -35,7 +35,7 @@ def test_what_nobody_holds_is_missing_too() -> None:
     assert missing(reading(), reading(engine=9 * GIB), reading(unnamed=2 * GIB)) == 2 * GIB
 
 
-def test_a_driver_keeps_a_little() -> None:
+def test_the_little_that_a_driver_keeps_is_not_missing() -> None:
     assert missing(reading(), reading(engine=9 * GIB), reading(unnamed=100 * MIB)) == 0
 
 
