@@ -156,7 +156,7 @@ class NewBootEachTime:
         return self.boots
 
 
-async def test_a_side_is_warmed_up_again_after_each_start_and_no_caveat_is_left() -> None:
+async def test_a_side_is_warmed_up_again_after_each_start_and_the_caveat_about_starts_is_gone() -> None:
     async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
         switch = NewBootEachTime()
         sides = [replace(BASE, setting=name, output=4, requests=1) for name in "ab"]

@@ -172,7 +172,7 @@ class Stalling(Rig):
     """This client's loop stands still for a moment in the trials of these numbers, counted from 1."""
 
     def __init__(self, server: TruthServer, *stalls: int) -> None:
-        super().__init__(server.url, limits=replace(PATIENT, decode_share=20.0))  # 0.6 s in a decode of 30 ms
+        super().__init__(server.url, limits=replace(PATIENT, decode_share=15.0))  # 0.45 s in a decode of 30 ms
         self._server = server
         self._stalls = stalls
         self.run = 0

@@ -62,6 +62,7 @@ async def connected(door: Front) -> AsyncIterator[Raw]:
 def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEAD_S", 0.2)
     monkeypatch.setattr(server, "BODY_IDLE_S", 0.2)
+    monkeypatch.setattr(server, "LINGER_S", 0.2)
 
 
 REFUSED = {
@@ -101,6 +102,26 @@ async def test_a_refusal_below_the_gateway_has_our_shape(door: Front) -> None:
     assert b"content-type: application/json" in got
     assert b'"code":"invalid_http"' in got
     assert b'"src":"gearshift"' in got
+
+
+@pytest.mark.parametrize("rest", [20_000_000, HEAD_BYTES + 10_000])
+async def test_a_refusal_reaches_a_client_that_is_still_sending(door: Front, rest: int) -> None:
+    async with connected(door) as raw:
+        raw.writer.write(GET + b"X: ")
+        raw.writer.write(b"a" * rest)
+        await raw.writer.drain()
+        got = await raw.reader.read()
+    assert got.startswith(b"HTTP/1.1 431 ")
+    assert got.endswith(b"}")
+
+
+@pytest.mark.usefixtures("short_deadlines")
+async def test_who_goes_on_sending_after_a_refusal_is_cut_off(door: Front) -> None:
+    async with connected(door) as raw:
+        raw.writer.write(REFUSED["two lengths"])
+        await raw.reader.read()
+        async with asyncio.timeout(10):
+            await keep_sending(raw, b"a" * 1000)
 
 
 @pytest.mark.parametrize("line", [b"X: " + b"a" * (HEAD_BYTES + 300_000), b"X: a\r\n" * 60_000, b"/" * 400_000])

@@ -24,6 +24,7 @@ from gearshift.gateway.intake import out_of_memory
 HEAD_S: Final = 10.0  # from connecting, or from the first byte of a later request, to the end of its headers
 BODY_IDLE_S: Final = 30.0  # between two pieces of a body that somebody waits for
 HEAD_BYTES: Final = 64 * 1024  # also for what a body may hold beside its data: chunk sizes, extensions, trailers
+LINGER_S: Final = 2.0  # for the rest of a request that was refused before it had come in whole
 _FAREWELL_S: Final = 5
 _KEEPALIVE_S: Final = 75  # above what HTTP clients' pools use, so that the client is the one to close
 
@@ -34,6 +35,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _in_head = False
     _in_body = False
+    _refused = False
     _overhead = 0  # bytes received since the last piece of body data
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
@@ -45,8 +47,12 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         self._overhead += len(data)
         super().data_received(data)
+        if self._refused:
+            return
         if self.transport.is_closing() or self.transport.get_protocol() is not self:
             self._stop_timer()  # a websocket has its own protocol and its own pings from here on
         elif self._in_head or self._in_body:
@@ -123,7 +129,22 @@ class GuardedProtocol(HttpToolsProtocol):
             lines = [b"HTTP/1.1 %d %b" % (status, error.code.encode()), b"connection: close"]
             lines += [b"%b: %b" % pair for pair in (*headers, (b"content-length", b"%d" % len(body)))]
             self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
-        self.transport.close()
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """End our side and pass over what the client still sends.
+
+        Closing with unread data resets the connection, and a reset takes the answer from a client that has not read it.
+        """
+        self._refused = True
+        if self._is_busy():
+            self.cycle.disconnected = True  # what serves it learns now that nobody listens any more
+            self.cycle.message_event.set()
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._timer = self.loop.call_later(LINGER_S, self.transport.close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
