@@ -89,7 +89,7 @@ async def serving(config: uvicorn.Config, listener: socket.socket) -> AsyncItera
         listener.close()
 
 
-class AdminDoor:
+class AdminSocket:
     """The admin socket and the server on it, for as long as this is entered."""
 
     def __init__(self, path: Path, config: Callable[[], uvicorn.Config]) -> None:

@@ -19,7 +19,7 @@ from gearshift.advice.check import check_config
 from gearshift.advice.provenance import ProvenanceReader
 from gearshift.app.faces import Faces
 from gearshift.app.limits import raise_open_files
-from gearshift.app.listeners import AdminDoor, bind_tcp, serving
+from gearshift.app.listeners import AdminSocket, bind_tcp, serving
 from gearshift.app.logs import logs
 from gearshift.app.notify import notify
 from gearshift.app.request_log import RequestLog
@@ -117,7 +117,7 @@ class Server:
         self._devices: tuple[Device, ...] = ()
         self._broker: Control | None = None
         self._reloading: Reloading | None = None
-        self._door: AdminDoor | None = None
+        self._admin_socket: AdminSocket | None = None
         self._tally = Tally()
 
     async def run(self, stack: AsyncExitStack) -> None:
@@ -187,8 +187,9 @@ class Server:
         gateway = create_gateway(control, lambda: control.settings, RequestLog(sink), tally=self._tally)
         remote = create_admin(admin, lambda: control.settings, remote=True)
         local = create_admin(admin, lambda: control.settings, remote=False)
-        door = AdminDoor(self._paths.admin_socket, lambda: uvicorn_config(local, control.settings))
-        self._door = await stack.enter_async_context(door)  # first: who sees the port answer may send SIGHUP
+        # The admin socket first: whoever sees the port answer may send SIGHUP, and a reload looks after this socket.
+        admin_socket = AdminSocket(self._paths.admin_socket, lambda: uvicorn_config(local, control.settings))
+        self._admin_socket = await stack.enter_async_context(admin_socket)
         await stack.enter_async_context(serving(uvicorn_config(Faces(gateway, remote), control.settings), listener))
 
     def _signals(self) -> None:
@@ -199,9 +200,9 @@ class Server:
             (self._hurry if self._ending.is_set() else self._ending).set()
 
         def reload() -> None:
-            if self._reloading is None or self._door is None or self._ending.is_set():
+            if self._reloading is None or self._admin_socket is None or self._ending.is_set():
                 return  # still starting, from the file as it is, or ending
-            task = loop.create_task(_reload(self._reloading, self._door, self._env), name="reload")
+            task = loop.create_task(_reload(self._reloading, self._admin_socket, self._env), name="reload")
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 
@@ -225,9 +226,9 @@ class Server:
         await closing
 
 
-async def _reload(reloading: Reloading, door: AdminDoor, env: Mapping[str, str]) -> None:
+async def _reload(reloading: Reloading, admin_socket: AdminSocket, env: Mapping[str, str]) -> None:
     notify(env, "RELOADING=1")
-    await _restore(door)
+    await _restore(admin_socket)
     report = await reloading.reload()
     for problem in report.problems:
         log.warning("reload", problem=str(problem))
@@ -235,10 +236,10 @@ async def _reload(reloading: Reloading, door: AdminDoor, env: Mapping[str, str])
     notify(env, "READY=1")
 
 
-async def _restore(door: AdminDoor) -> None:
+async def _restore(admin_socket: AdminSocket) -> None:
     try:
-        if await door.restore():
-            log.warning("the admin socket was gone; made it anew")
+        if await admin_socket.restore():
+            log.warning("the admin socket was gone and was made again")
     except GearshiftError as error:
         log.warning("admin socket", problem=str(error))
 

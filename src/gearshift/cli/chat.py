@@ -61,8 +61,8 @@ def ask(
         **options,
     }
     answer = Answer()
-    with sent(server, "POST", "/v1/chat/completions", body, timeout=None) as exchange:
-        response = exchange.answer()
+    with sent(server, "POST", "/v1/chat/completions", body, timeout=None) as request:
+        response = request.answer()
         if response.status != 200:  # noqa: PLR2004 - HTTP
             raise refusal(response, key="GEARSHIFT_KEY to one of the server's API keys")
         for name in ("variant", "queue-ms", "load-ms"):
@@ -131,15 +131,16 @@ def _chunk(answer: Answer, chunk: Mapping[str, Any], to: Listener) -> None:
     for choice in chunk.get("choices") or ():
         delta = choice.get("delta") or {}
         answer.finish = choice.get("finish_reason") or answer.finish
-        _token(answer, "reasoning", delta.get("reasoning_content") or delta.get("reasoning"), to.reasoning)
-        _token(answer, "content", delta.get("content"), to.content)
+        if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
+            answer.reasoning += _shown(answer, reasoning, to.reasoning)
+        if content := delta.get("content"):
+            answer.content += _shown(answer, content, to.content)
 
 
-def _token(answer: Answer, part: str, text: str | None, show: Callable[[str], None]) -> None:
-    if not text:
-        return
+def _shown(answer: Answer, text: str, show: Callable[[str], None]) -> str:
+    """A piece of the answer, once it is stamped and shown."""
     now = time.monotonic() - answer.sent
     answer.first_s = now if answer.first_s is None else answer.first_s
     answer.last_s = now
-    setattr(answer, part, getattr(answer, part) + text)
     show(text)
+    return text

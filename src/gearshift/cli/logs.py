@@ -43,7 +43,7 @@ def command(session: Session, variant: str, lines: int, *, follow: bool, as_json
 def _chunks(session: Session, variant: str, lines: int, *, follow: bool) -> Iterator[bytes]:
     query = {"tail": lines, "follow": "true" if follow else None}
     path, timeout = f"/variants/{variant}/logs", None if follow else 10.0
-    with session.admin.sent("GET", path, query=query, timeout=timeout) as exchange:
-        response = exchange.good_answer()
+    with session.admin.sent("GET", path, query=query, timeout=timeout) as request:
+        response = request.good_answer()
         while chunk := response.read1(CHUNK):
             yield chunk

@@ -84,7 +84,7 @@ class Chat:
         self._model = model
         self._options = options
         self._as_json = as_json
-        self._target = endpoint(session)
+        self._server = endpoint(session)
 
     def converse(self, lines: Iterator[str]) -> None:
         """A turn per line. What fails, or is interrupted by Ctrl-C, ends the turn and not the conversation."""
@@ -102,7 +102,7 @@ class Chat:
         """Ask, show the answer as it comes, and remember both."""
         self.messages.append({"role": "user", "content": text})
         with self._shown() as listener:
-            answer = ask(self._target, self._model, self.messages, self._options, listener)
+            answer = ask(self._server, self._model, self.messages, self._options, listener)
         self.messages.append({"role": "assistant", "content": answer.content})
         if self._as_json:
             self._output.document(facts(answer))

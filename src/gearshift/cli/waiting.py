@@ -23,10 +23,10 @@ def watch(
     Raises TimedOutError after ``timeout_s``, and what the operation raises.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    with admin.sent("POST", path) as exchange:
-        while not exchange.answered(within_s=POLL_S):
+    with admin.sent("POST", path) as request:
+        while not request.answered(within_s=POLL_S):
             if deadline is not None and time.monotonic() > deadline:
                 msg = f"not done after {timeout_s:g} s"
                 raise TimedOutError(msg, hint="a load goes on only while others wait for it; see gearshift ps")
             progress(phase(admin.get("/variants")))
-        return exchange.document()
+        return request.document()
