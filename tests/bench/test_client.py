@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -168,3 +168,28 @@ async def test_a_kept_connection_that_the_server_closed_meanwhile_costs_nothing(
         samples = [await client.send(call, epoch=time.perf_counter()) for _ in range(3)]
     assert [sample.error for sample in samples] == [None, None, None]
     assert answered == 3
+
+
+async def test_a_body_that_stays_open_behind_its_end_mark_is_not_waited_for() -> None:
+    """Some proxies keep a stream open, with comments, when its engine has said `[DONE]`."""
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        event = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\ndata: [DONE]\n\n'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + event)
+        with suppress(ConnectionError):
+            for _ in range(100):
+                writer.write(b": beat\n\n")
+                await writer.drain()
+                await asyncio.sleep(0.2)
+        writer.close()
+        gone.set()
+
+    gone = asyncio.Event()
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, Client(url, timeout_s=20) as client:
+        sample = await client.send(Ask("m", 1).call("hi"), epoch=time.perf_counter())
+        await gone.wait()
+    assert sample.ok
+    assert sample.ended_s < 10

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gearshift.bench.cell import CellResult, result_of
+from gearshift.bench.cell import CellResult, NeedleScore, result_of
 from gearshift.bench.experiments import ab, concurrency, ladder, speculation
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample, Usage
@@ -72,6 +72,39 @@ def test_a_sweep_that_costs_names_the_levels_of_which_it_cannot_tell() -> None:
         words
         == "2 drafted at 512 tokens: costs at every level measured (0.50x at 1 stream), but cannot tell at 2 streams"
     )
+
+
+@pytest.mark.parametrize(
+    ("drafted", "said"),
+    [
+        (((39, 40, 41), (29, 30, 31), (9, 10, 11)), "pays up to about 3 streams (clearly up to 2, costs from 4)"),
+        (
+            ((15, 21, 30), (15, 19, 30), (9, 10, 11)),
+            "pays up to about 1 stream (cannot tell that it pays at any, costs from 4)",
+        ),
+        (((39, 40, 41), (15, 19, 30), (15, 19, 30)), "(clearly up to 1, cannot tell from where it costs)"),
+        (((9, 10, 11), (29, 30, 31), (9, 10, 11)), "pays at some levels only (0.50x at 1 stream, 1.50x at 2 streams"),
+        (((40,), (30,), (10,)), "pays up to about 3 streams; with reservation"),
+    ],
+)
+def test_a_break_even_is_said_with_what_the_intervals_bear_out(drafted: Sequence[Sequence[float]], said: str) -> None:
+    """Off is 20 tok/s at 1, 2 and 4 streams."""
+    levels = (1, 2, 4)
+    cells = [
+        cell(CellPlan("speculation", setting=setting, concurrency=level), tok_s)
+        for setting, rates in (("off", ((19, 20, 21),) * 3), ("2", drafted))
+        for level, tok_s in zip(levels, rates, strict=True)
+    ]
+    (words,) = speculation.conclude(cells).advice
+    assert said in words
+
+
+def test_recall_is_told_of_a_cell_whose_times_are_spoilt() -> None:
+    found = cell(CellPlan("ladder", depth=400), (19, 20))
+    late = [replace(trial, watch=replace(QUIET, cpu=0.99)) for trial in found.trials]
+    spoilt = result_of(found.plan, late, needle=NeedleScore(3, 1))
+    assert not spoilt.valid
+    assert ladder.conclude([spoilt]).advice == ("at 400 tokens 1 of 3 needles were found",)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from gearshift import __version__
 from gearshift.bench.experiments import ab, concurrency, ladder, prefix, speculation
-from gearshift.bench.outcome import ExperimentResult
-from gearshift.bench.plan import CellPlan
+from gearshift.bench.outcome import ExperimentResult, Outcome
+from gearshift.bench.plan import CellPlan, ExperimentPlan
 from gearshift.bench.rig import Rig
 from gearshift.bench.runner import Runner, RunProgress
 from gearshift.bench.truth import Script, serve
@@ -265,6 +265,15 @@ async def test_a_store_that_fails_half_way_costs_the_record_and_not_the_measurem
     assert len(result.cells) == 2
     assert not result.interrupted
     assert result.outcome.advice[-1].startswith("not everything is stored")
+
+
+async def test_what_a_budget_left_out_stands_in_the_result() -> None:
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        left_out = (replace(BASE, depth=900), replace(BASE, depth=800, concurrency=3, setting="2"))
+        plan = ExperimentPlan("x", (replace(BASE, trials=1, requests=1),), left_out=left_out)
+        result = await Runner(rig).run(plan, lambda _: Outcome(advice=("words",)))
+    said = "left out, too long for the budget: 900 tokens deep, 1 stream; 2, 800 tokens deep, 3 streams"
+    assert result.outcome.advice == ("words", said)
 
 
 async def test_progress_tells_the_time_left_once_a_cell_is_done() -> None:

@@ -405,6 +405,18 @@ def test_two_imports_of_one_tool_are_compared_by_what_it_states(tmp_path: Path) 
     assert "110.0" in to_csv([measurements.experiment(numbers[1])])
 
 
+def test_a_mean_is_never_compared_with_a_median(tmp_path: Path) -> None:
+    measurements = open_store(tmp_path / "gearshift.db").measurements
+    sound = {key: value for key, value in VLLM.items() if key not in {"max_output_tokens_per_s", "mean_e2el_ms"}}
+    numbers = []
+    for name, changes in (("a.json", {}), ("b.json", {"median_ttft_ms": None, "mean_ttft_ms": 220.0})):
+        path = write(tmp_path, sound | changes, name)
+        numbers.append(keep(read_file(path), measurements, file=path, at=1.0))
+    changes_ = diff(*(measurements.experiment(number) for number in numbers))
+    (ttft,) = (change for change in changes_ if change.figure == "ttft_s")
+    assert [ttft.a, ttft.b] == pytest.approx([0.2, 0.22])  # their means: the first has a median of 0.19 too
+
+
 EXPECTED = {
     "vllm_bench_serve_v0.25.1.json": {"in_flight_le_concurrency"},
     "inference_perf_eagle_stage2_lifecycle.json": {"latency_is_ttft_plus_decode", "gaps_are_token_times"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,12 @@ def test_needles_of_one_prompt_have_codes_and_places_of_their_own() -> None:
         ('{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]}', [("u", "")]),
         (json.dumps([{"conversations": [{"from": "human", "value": "hi"}]}]), [("hi", "")]),
         (json.dumps([{"conversations": [{"from": "gpt", "value": "yo"}]}, "plain"]), [("plain", "")]),
+        (json.dumps([{"conversations": []}, {"conversations": [5]}, "plain"]), [("plain", "")]),
+        (
+            json.dumps([{"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "hi"}]}]),
+            [("hi", "")],
+        ),
+        ('\ufeff{"prompt": "a\u2028b"}\r\n\r\n{"prompt": "c"}\r\n', [("a\u2028b", ""), ("c", "")]),
     ],
 )  # fmt: skip
 def test_prompts_are_read_from_the_usual_files(tmp_path: Path, content: str, expected: list[tuple[str, str]]) -> None:
@@ -157,6 +164,44 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path, content: str) -> None
     path.write_text(content)
     with pytest.raises(WorkloadFileError, match=str(path)):
         read_prompts(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"prompt": "a"}\n\nnot json', "line 3 is no JSON"),
+        ('{"prompt": "a"}\n{}', "line 2 has no prompt"),
+        ('[{"prompt": "a"}, null]', "row 2 has no prompt"),
+        ('{"conversations": "x"}', "line 1 has no prompt"),
+        ('{"turns": [5]}', "line 1 has no prompt"),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)
+def test_a_bad_row_of_a_file_is_named_by_its_place(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(content)
+    with pytest.raises(WorkloadFileError, match=said):
+        read_prompts(path)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["prompt", "turns", "messages", "conversations", "from", "value", "role", "content"]),
+                inner | st.sampled_from(["human", "user", "system"]),
+                max_size=4,
+            )
+        ),
+    )
+)
+def test_any_json_is_read_for_prompts_or_refused(tmp_path_factory: pytest.TempPathFactory, content: object) -> None:
+    path = tmp_path_factory.mktemp("any") / "prompts.json"
+    path.write_text(json.dumps(content))
+    with suppress(WorkloadFileError):
+        assert all(prompt.text for prompt in read_prompts(path))
 
 
 @pytest.mark.anyio

@@ -165,3 +165,15 @@ def test_the_head_names_every_variant_that_was_measured_and_a_build_without_git_
     told = render(document | {"findings": {"targets": {"off": plain, "ngram": ngram}}}).splitlines()[0]
     assert told == "speculation, smol, llama.cpp b11434, smol:plain, smol:ngram"
     assert render(document).splitlines()[0] == "speculation, smol, llama.cpp b11434, smol:plain"
+
+
+def test_a_cells_share_of_the_kv_pool_is_shown_where_the_engine_tells_it() -> None:
+    cell = {"depth": 512, "kv_use": 0.37, "valid": True, "flags": []}
+    document = {"experiment": "ladder", "target": {}, "cells": [cell, {**cell, "depth": 1024, "kv_use": None}]}
+    assert render(document) == snapshot("""\
+ladder
+
+DEPTH  KV POOL  VALID
+512    37%      yes
+1024   -        yes\
+""")

@@ -132,6 +132,21 @@ def test_an_imports_failing_invariant_is_a_caveat_and_invalidates_its_rows() -> 
     assert "| NO |" in text
 
 
+def test_a_rung_shows_what_it_took_of_the_kv_pool_and_of_each_card() -> None:
+    """What one owner of two cards wrote down by hand at every depth (field report 3)."""
+    cell = {
+        "depth": 8192,
+        "kv_use": 0.05,
+        "gpus": [{"used_bytes": 23 * 2**30}, {"used_bytes": 21 * 2**30}],
+        "flags": [],
+    }
+    document = {"experiment": "ladder", "target": {}, "cells": [cell, {"depth": 512, "flags": []}]}
+    lines = to_markdown(assemble(read_documents([document]))).splitlines()
+    assert "| depth | KV pool used | VRAM used | valid |" in lines
+    assert "| 8,192 | 5 % | 23 GiB + 21 GiB | yes |" in lines
+    assert "| 512 | - | - | yes |" in lines
+
+
 def test_a_conclusion_names_its_variant_where_there_are_several() -> None:
     def ladder(variant: str) -> dict[str, Any]:
         target = {"provenance": {"variant": variant}}

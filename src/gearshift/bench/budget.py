@@ -32,14 +32,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A plan that fits, and what was left out of it.
+    """A plan that fits, which knows what was left out of it.
 
     ``whole_s`` is what the plan needs as it was asked for, ``every_s`` all of its cells with the fewest repeats.
     """
 
     plan: ExperimentPlan
     cost_s: float
-    dropped: tuple[CellPlan, ...]
     whole_s: float
     every_s: float
 
@@ -57,10 +56,14 @@ def fit(plan: ExperimentPlan, pace: Pace, budget_s: float) -> Fitted:
         cells[cells.index(dearest)] = replace(dearest, trials=dearest.trials - 1)
     dropped = []
     while _total(cells, pace) > budget_s and len(cells) > 1 and not plan.whole:
-        dropped.append(max(cells, key=lambda cell: (cell.rate or 0.0, pace.cost_s(cell))))
+        # Of equally dear ones the last: the first setting is the one that the others are held against.
+        dropped.append(max(reversed(cells), key=lambda cell: (cell.rate or 0.0, pace.cost_s(cell))))
         cells.remove(dropped[-1])
     return Fitted(
-        replace(plan, cells=tuple(cells)), _total(cells, pace), tuple(dropped), _total(plan.cells, pace), every_s
+        replace(plan, cells=tuple(cells), left_out=tuple(dropped)),
+        _total(cells, pace),
+        _total(plan.cells, pace),
+        every_s,
     )
 
 

@@ -24,6 +24,7 @@ REFUSALS = {  # by status: what a person can do about it
     503: "the server is still loading: try again when it is ready",
 }
 _AT_ONCE_S = 1.0
+_CLOSING_S = 1.0  # for the end of the body behind the stream's own end mark: some proxies keep it open
 _CONTROL_S = 30.0  # deadline of a control call such as /metrics
 
 
@@ -174,8 +175,15 @@ async def _read(response: aiohttp.ClientResponse, fold: StreamFold, sent: float)
     if not response.content_type.startswith("text/event-stream"):
         fold.whole(time.perf_counter() - sent, await response.read())
         return
-    async for piece in response.content.iter_any():
-        fold.feed(time.perf_counter() - sent, piece)
+    try:
+        async with asyncio.timeout(None) as closing:
+            async for piece in response.content.iter_any():
+                fold.feed(time.perf_counter() - sent, piece)
+                if fold.ended and closing.when() is None:
+                    closing.reschedule(asyncio.get_running_loop().time() + _CLOSING_S)
+    except TimeoutError:
+        if not closing.expired():
+            raise
     fold.end()
 
 

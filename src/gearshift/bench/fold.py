@@ -47,6 +47,11 @@ class StreamFold:
                 self._add(self._last_s, read_event(payload))
         self._ended = self._ended or self._finish is not None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the stream said that it is over."""
+        return self._ended
+
     def fail(self, error: str) -> None:
         """The stream broke; the first error stays."""
         self._error = self._error or error

@@ -45,6 +45,14 @@ class CellPlan:
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
+    def words(self) -> str:
+        """The cell in a few words."""
+        streams = f"{self.concurrency} stream{'s' if self.concurrency != 1 else ''}"
+        depth = f"{self.depth} tokens deep" if self.kind != "file" else "a file's prompts"
+        parts = (self.setting, depth, streams if self.rate is None else "")
+        return ", ".join(part for part in parts if part)
+
+    @property
     def tokens(self) -> int:
         """Tokens read and written over all trials; what a time budget is planned by."""
         return self.trials * self.requests * (self.depth + self.output)
@@ -52,8 +60,12 @@ class CellPlan:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPlan:
-    """One question: its cells in the order they run. ``whole``: without one of them the others answer nothing."""
+    """One question: its cells in the order they run, and those that a time budget left out of it.
+
+    ``whole``: without one of them the others answer nothing.
+    """
 
     name: str
     cells: tuple[CellPlan, ...]
     whole: bool = False
+    left_out: tuple[CellPlan, ...] = ()

@@ -147,9 +147,17 @@ def _changes(a: StoredCell, b: StoredCell) -> Iterator[Change]:
         return
     for figure in FIGURES:
         left, right = a.record.figures.get(figure), b.record.figures.get(figure)
-        before, after = _end(left, "median"), _end(right, "median")
+        before, after = _same(left, right)
         if before and after is not None:
             yield Change(*_point(a), figure, before, after, after / before - 1, _apart(left, right))
+
+
+def _same(left: object, right: object) -> tuple[float | None, float | None]:
+    """Both medians, else both means: one of each says nothing of a change."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        of = next((of for of in ("median", "mean") if left.get(of) is not None and right.get(of) is not None), None)
+        return (left[of], right[of]) if of else (None, None)
+    return _end(left, "median"), _end(right, "median")
 
 
 def _end(figure: object, end: str) -> float | None:

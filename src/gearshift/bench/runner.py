@@ -117,6 +117,9 @@ class Runner:
         outcome = conclude(self.done) if self.done else Outcome()
         if targets := self._targets():
             outcome = replace(outcome, findings={**(outcome.findings or {}), "targets": targets})
+        if plan.left_out:
+            which = "; ".join(cell.words for cell in plan.left_out)
+            outcome = replace(outcome, advice=(*outcome.advice, f"left out, too long for the budget: {which}"))
         if self._unstored is not None:
             outcome = replace(outcome, advice=(*outcome.advice, f"not everything is stored: {self._unstored}"))
         return ExperimentResult(plan.name, self.rig.target, tuple(self.done), outcome, interrupted)

@@ -47,6 +47,8 @@ class Cell:
     needle: tuple[int, int] | None = None  # found, asked
     tail: Json = field(default_factory=dict)  # p90, p99 and the worst of its requests, by figure
     preemptions: float | None = None
+    kv_use: float | None = None  # highest share of the KV pool
+    vram: tuple[int, ...] = ()  # most bytes in use, a GPU
     engine: Json = field(default_factory=dict)  # its own means and ours over the same requests
 
     def figure(self, name: str) -> Value | None:
@@ -193,6 +195,8 @@ def _cell(cell: Json) -> Cell:
         needle=(needle["found"], needle["asked"]) if needle else None,
         tail=cell.get("tail") or {},
         preemptions=cell.get("preemptions"),
+        kv_use=cell.get("kv_use"),
+        vram=tuple(used for gpu in cell.get("gpus") or () if (used := gpu.get("used_bytes")) is not None),
         engine=cell.get("engine") or {},
     )
 

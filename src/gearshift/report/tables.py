@@ -68,6 +68,8 @@ def _serving_columns() -> list[Column]:
         ("accepted by position", _accepted),
         ("tokens a step", lambda cell: NONE if not _drafted(cell) else f"{cell.tokens_per_step:.2f}"),
         ("from cache", lambda cell: share(cell.cache_hit_share)),
+        ("KV pool used", lambda cell: share(cell.kv_use)),
+        ("VRAM used", _vram),
         ("needles", lambda cell: NONE if cell.needle is None else f"{cell.needle[0]} of {cell.needle[1]}"),
         ("trials", lambda cell: _count(cell.trials)),
         ("valid", _valid),
@@ -87,6 +89,11 @@ def _swap_columns() -> list[Column]:
 def _freed(cell: Cell) -> str:
     value = cell.figure("freed_bytes")
     return NONE if value is None else format_bytes(round(value.value))
+
+
+def _vram(cell: Cell) -> str:
+    """Each GPU's, since the fullest one is the limit."""
+    return " + ".join(map(format_bytes, cell.vram)) or NONE
 
 
 def _accepted(cell: Cell) -> str:

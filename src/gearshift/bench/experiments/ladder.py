@@ -33,9 +33,8 @@ def plan(
 
 
 def conclude(cells: Sequence[CellResult]) -> Outcome:
-    """What depth costs, and where recall fails."""
-    good = [cell for cell in cells if cell.valid]
-    advice = [_cost(good), *(_recall(cell) for cell in good)]
+    """What depth costs, by valid cells, and where recall fails, which no late client and no other traffic touches."""
+    advice = [_cost([cell for cell in cells if cell.valid]), *(_recall(cell) for cell in cells)]
     return Outcome(advice=tuple(text for text in advice if text))
 
 

@@ -128,15 +128,30 @@ def _words(found: BreakEven) -> str:
     ratios = ", ".join(f"{gain.ratio:.2f}x at {_streams(gain)}" for gain in found.gains)
     if found.pays_to is None and found.costs_from is None and all(gain.low is not None for gain in found.gains):
         return f"{where}: cannot tell, every interval holds the break-even ({ratios})"
-    if found.concurrency is not None:
+    if found.concurrency is not None and _falls_once(found.gains):
         level = round(found.concurrency)
-        return f"{where}: pays up to about {level} stream{'s' if level != 1 else ''}"
+        return f"{where}: pays up to about {level} stream{'s' if level != 1 else ''}{_certain(found)}"
     first, last = found.gains[0], found.gains[-1]
     if all(gain.ratio >= 1 for gain in found.gains):
         return f"{where}: pays at every level measured ({last.ratio:.2f}x at {_streams(last)}){_open(found.gains)}"
     if all(gain.ratio < 1 for gain in found.gains):
         return f"{where}: costs at every level measured ({first.ratio:.2f}x at {_streams(first)}){_open(found.gains)}"
     return f"{where}: pays at some levels only ({ratios})"
+
+
+def _falls_once(gains: Sequence[Gain]) -> bool:
+    """Whether it pays up to some level and costs from there on; a ratio that rises again has no one break-even."""
+    pays = [gain.ratio >= 1 for gain in gains]
+    return pays == sorted(pays, reverse=True)
+
+
+def _certain(found: BreakEven) -> str:
+    """How far the intervals bear a break-even out; empty for single runs, which have none."""
+    if any(gain.low is None for gain in found.gains):
+        return ""
+    pays = "cannot tell that it pays at any" if found.pays_to is None else f"clearly up to {found.pays_to}"
+    costs = "cannot tell from where it costs" if found.costs_from is None else f"costs from {found.costs_from}"
+    return f" ({pays}, {costs})"
 
 
 def _streams(gain: Gain) -> str:

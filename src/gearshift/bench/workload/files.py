@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,7 @@ def read_prompts(path: Path) -> tuple[FilePrompt, ...]:
     Raises:
         WorkloadFileError: unreadable, or a row without a prompt.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in _lines(text)]
-    except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read as JSON or JSON lines: {error}"
-        raise WorkloadFileError(msg) from error
-    found = tuple(prompt for number, row in enumerate(rows, 1) for prompt in _prompts(path, number, row))
+    found = tuple(prompt for where, row in _rows(path) for prompt in _prompts(f"{path}, {where}", row))
     if not found:
         msg = f"{path} holds no prompt"
         raise WorkloadFileError(
@@ -49,29 +43,54 @@ def read_prompts(path: Path) -> tuple[FilePrompt, ...]:
     return found
 
 
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Each row with its place: of a JSON list, or one a line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{path} cannot be read: {error}"
+        raise WorkloadFileError(msg, hint="give JSON or JSON lines in UTF-8") from error
+    if not text.lstrip().startswith("["):
+        lines = enumerate(text.split("\n"), 1)  # no other line end: JSON texts hold U+2028 as it is
+        yield from ((f"line {number}", _json(f"{path}, line {number}", line)) for number, line in lines if line.strip())
+        return
+    for number, row in enumerate(_json(str(path), text), 1):
+        yield f"row {number}", row
 
 
-def _prompts(path: Path, number: int, row: Any) -> Iterator[FilePrompt]:
-    if isinstance(row, str):
+def _json(where: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"{where} is no JSON: {error}"
+        raise WorkloadFileError(msg, hint="give a JSON list, or one JSON value a line") from error
+
+
+def _prompts(where: str, row: Any) -> Iterator[FilePrompt]:
+    if isinstance(row, str) and row:
         yield FilePrompt(row)
-    elif isinstance(row, dict) and "conversations" in row:
-        # ShareGPT holds conversations that begin with the model: those have no first question.
-        turns = row["conversations"]
-        if turns and turns[0].get("from") in {"human", "user"}:
-            yield FilePrompt(str(turns[0].get("value", "")))
+    elif isinstance(row, dict) and isinstance(row.get("conversations"), list):
+        if text := _question(row["conversations"]):
+            yield FilePrompt(text)
     elif isinstance(row, dict) and (text := _text(row)):
         yield FilePrompt(text, str(row.get("category", "")))
     else:
-        msg = f"{path}, row {number} has no prompt"
+        msg = f"{where} has no prompt"
         raise WorkloadFileError(msg, hint=f"give it one of {', '.join(_TEXT_KEYS)}, messages, conversations or turns")
+
+
+def _question(turns: Sequence[Any]) -> str:
+    """What a ShareGPT conversation begins with; empty for one of the many that begin with the model's words."""
+    spoken = [turn for turn in turns if isinstance(turn, dict) and turn.get("from") != "system"]
+    first = spoken[0] if spoken else {}
+    said = first.get("value") if first.get("from") in {"human", "user"} else None
+    return said if isinstance(said, str) else ""
 
 
 def _text(row: Mapping[str, Any]) -> str:
     turns = row.get("turns")
-    if isinstance(turns, list) and turns:
-        return str(turns[0])
+    if isinstance(turns, list) and turns and isinstance(turns[0], str):
+        return turns[0]
     messages = row.get("messages")
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and message.get("role") == "user" and isinstance(message.get("content"), str):

@@ -21,7 +21,7 @@ from gearshift.cli.bench.asked import BUDGET, KEPT, WHERE, Asked, asks
 from gearshift.cli.bench.interruption import run_until_signal
 from gearshift.cli.bench.place import Place
 from gearshift.cli.bench.places import open_place
-from gearshift.cli.bench.running import Answered, Ending, described, measurements, plain, planned, runner_for
+from gearshift.cli.bench.running import Answered, Ending, measurements, plain, planned, runner_for
 from gearshift.cli.bench.speculation import settings_of
 from gearshift.cli.bench.swap import measure_swaps
 from gearshift.cli.bench.view import render
@@ -129,8 +129,8 @@ async def _planned(asked: Asked, places: _Places, document: Mapping[str, Any]) -
         return campaign
     campaign, fitted = fit_campaign(campaign, await rig.pace())
     asked.session.output.say(f"planned: about {format_duration(sum(found.cost_s for found in fitted))}")
-    for cell in (cell for found in fitted for cell in found.dropped):
-        asked.session.output.say(f"left out, too long for the budget: {described(cell)}")
+    for cell in (cell for found in fitted for cell in found.plan.left_out):
+        asked.session.output.say(f"left out, too long for the budget: {cell.words}")
     whole_s = sum(found.whole_s for found in fitted)
     if sum(found.cost_s for found in fitted) < whole_s:
         swaps = " without its swaps" if any(step.plan.name == SWAP for step in campaign.steps) else ""

@@ -12,7 +12,7 @@ import click
 
 from gearshift.bench.budget import Fitted, fit
 from gearshift.bench.outcome import ExperimentResult
-from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.plan import ExperimentPlan
 from gearshift.bench.runner import Conclude, Runner, RunProgress
 from gearshift.cli.bench.asked import Asked
 from gearshift.cli.bench.interruption import run_until_signal
@@ -119,8 +119,8 @@ async def within_budget(asked: Asked, place: Place, plan: ExperimentPlan) -> Exp
     fitted = fit(plan, await place.rig.pace(), asked.budget_s)
     say = asked.session.output.say
     say(f"planned: {len(fitted.plan.cells)} cells, about {format_duration(fitted.cost_s)}")
-    for cell in fitted.dropped:
-        say(f"left out, too long for the budget: {described(cell)}")
+    for cell in fitted.plan.left_out:
+        say(f"left out, too long for the budget: {cell.words}")
     if fitted.cost_s < fitted.whole_s:
         say(_enough(fitted))
     return fitted.plan
@@ -128,7 +128,7 @@ async def within_budget(asked: Asked, place: Place, plan: ExperimentPlan) -> Exp
 
 def _enough(fitted: Fitted) -> str:
     """The budgets that would do."""
-    fewer = fitted.dropped and fitted.every_s < fitted.whole_s
+    fewer = fitted.plan.left_out and fitted.every_s < fitted.whole_s
     every = f"; every cell with fewer repeats needs about {format_duration(fitted.every_s)}" if fewer else ""
     return f"the whole plan needs a budget of about {format_duration(fitted.whole_s)}{every}"
 
@@ -139,15 +139,7 @@ def show(run: RunProgress, progress: Progress) -> None:
         return
     left = "" if run.left_s is None else f", about {format_duration(run.left_s)} left"
     fraction = run.done / run.total if run.total else None
-    progress(f"{run.cell.experiment} {run.done + 1}/{run.total}: {described(run.cell)}{left}", fraction)
-
-
-def described(cell: CellPlan) -> str:
-    """A cell in a few words."""
-    streams = f"{cell.concurrency} stream{'s' if cell.concurrency != 1 else ''}"
-    depth = f"{cell.depth} tokens deep" if cell.kind != "file" else "a file's prompts"
-    parts = (cell.setting, depth, streams if cell.rate is None else "")
-    return ", ".join(part for part in parts if part)
+    progress(f"{run.cell.experiment} {run.done + 1}/{run.total}: {run.cell.words}{left}", fraction)
 
 
 def planned(answer: Answered) -> dict[str, object]:

@@ -61,7 +61,18 @@ def _where(target: Json) -> str:
 
 
 def _cell_table(cells: Sequence[Json], kind: str, width: int | None) -> str:
-    columns = ["SETTING", "STREAMS", "DEPTH", *_COLUMNS.values(), "ACCEPTED", "CACHED", "NEEDLES", "TRIALS", "VALID"]
+    columns = [
+        "SETTING",
+        "STREAMS",
+        "DEPTH",
+        *_COLUMNS.values(),
+        "ACCEPTED",
+        "CACHED",
+        "KV POOL",
+        "NEEDLES",
+        "TRIALS",
+        "VALID",
+    ]
     rows = [
         [
             str(cell.get("setting") or "-"),
@@ -70,6 +81,7 @@ def _cell_table(cells: Sequence[Json], kind: str, width: int | None) -> str:
             *(figure(cell.get(name), name) for name in _COLUMNS),
             _acceptance(cell.get("acceptance")),
             _share(cell.get("cache_hit_share")),
+            _share(cell.get("kv_use")),
             _needle(cell.get("needle")),
             _count(cell.get("trials")),
             _validity(cell),
