@@ -16,7 +16,9 @@ from pathlib import Path
 import structlog
 
 from gearshift.advice.provenance import Running
+from gearshift.control.alarm import Alarm
 from gearshift.control.names import NameResolver
+from gearshift.control.phases import PhaseWatch
 from gearshift.control.refusals import refusal_error
 from gearshift.control.residency import Dependencies, Residency
 from gearshift.control.status import StatusView
@@ -53,7 +55,6 @@ log = structlog.get_logger(__name__)
 # How far a variant is from answering, for `route: auto`.
 WARMTH = {Phase.READY: 0, Phase.LOADING: 1, Phase.SLEEPING: 2, Phase.FAILED: 9}
 WARMTH_OTHERWISE = 3
-NEVER = float("inf")
 
 
 class Control:
@@ -71,11 +72,9 @@ class Control:
         self._leases: dict[int, HeldLease] = {}
         self._inbox: deque[Event] = deque()
         self._handling = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = NEVER
-        self._phases = {variant: slot.phase for variant, slot in self._scheduler.slots.items()}
+        self._alarm = Alarm(lambda: self.dispatch(Tick()))
+        self._phases = PhaseWatch(self._scheduler.slots, dependencies.journal)
         self._stops: dict[str, int] = {}  # stops that ended, by variant
-        self._moved = asyncio.Event()
         self._share: Callable[[str, str], Lease] = _no_lease
         self._preloads: set[asyncio.Task[None]] = set()
         self.journal = dependencies.journal
@@ -144,7 +143,7 @@ class Control:
         self.dispatch(Unload(variant))
         # A request that arrives during the stop starts it again in the same breath: the stop counts, not the phase.
         resting = (Phase.STOPPED, Phase.FAILED, None)
-        await self._until(lambda: self._stops.get(variant, 0) > seen or self.phase(variant) in resting)
+        await self._phases.until(lambda: self._stops.get(variant, 0) > seen or self.phase(variant) in resting)
         return self.phase(variant)
 
     def log_path(self, variant: str) -> Path | None:
@@ -171,12 +170,11 @@ class Control:
     async def close(self, *, drain_s: float) -> None:
         """Refuse what is new, let leases end for ``drain_s``, take back the rest; returns once no engine is left."""
         self.dispatch(Shutdown())
-        await self._until(self._at_rest, drain_s)
+        await self._phases.until(self._at_rest, drain_s)
         self.hurry()
-        await self._until(self._at_rest)
+        await self._phases.until(self._at_rest)
         await asyncio.gather(*self._preloads, return_exceptions=True)
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.cancel()
         await self._residency.close()
         self.journal.close()
 
@@ -199,8 +197,8 @@ class Control:
                 self._handle(self._inbox.popleft())
         finally:
             self._handling = False
-        self._arm_timer()
-        self._note_moves()
+        self._alarm.set(self._scheduler.wake_at)
+        self._phases.look(self._scheduler.slots)
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -290,47 +288,6 @@ class Control:
 
     def _progress(self, number: int, variant: str) -> str:
         return self._status.progress(variant, self._scheduler.ahead(number))
-
-    def _arm_timer(self) -> None:
-        """Be woken when time alone will change something. An earlier alarm is left armed: it finds nothing to do."""
-        wake_at = self._scheduler.wake_at
-        if wake_at is None or wake_at >= self._alarm_at:
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = wake_at
-        delay = max(0.0, wake_at - time.monotonic())
-        self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
-
-    def _ring(self) -> None:
-        self._alarm, self._alarm_at = None, NEVER
-        self.dispatch(Tick())
-
-    def _note_moves(self) -> None:
-        """Tell the journal, and whoever waits on phases, what moved."""
-        slots = self._scheduler.slots
-        moved = [slot for slot in slots.values() if self._phases.get(slot.id) is not slot.phase]
-        gone = self._phases.keys() - slots.keys() if len(self._phases) > len(slots) else ()
-        if not moved and not gone:
-            return
-        for variant in gone:
-            del self._phases[variant]
-            self.journal.add("variant.state", variant=variant, state="removed")
-        for slot in moved:
-            self._phases[slot.id] = slot.phase
-            self.journal.add("variant.state", variant=slot.id, state=str(slot.phase))
-            log.info("variant", variant=slot.id, state=str(slot.phase))
-        news, self._moved = self._moved, asyncio.Event()
-        news.set()
-
-    async def _until(self, condition: Callable[[], bool], timeout_s: float | None = None) -> None:
-        """Wait until phases moved to where ``condition`` holds, or the time is up."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not condition():
-                    await self._moved.wait()
-        except TimeoutError:
-            return
 
     def _at_rest(self) -> bool:
         return not any(slot.holding and not slot.stuck for slot in self._scheduler.slots.values())
