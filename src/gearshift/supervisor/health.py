@@ -20,7 +20,7 @@ _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # we could no
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeResult:
     """How a question was answered. ``ok`` False: ``problem`` says why, ``retry`` whether asking again may help.
 
     ``asked`` False: the question never left this process, for want of descriptors or memory.
@@ -40,22 +40,22 @@ class HealthClient:
         self._session = session
         self._spec = spec
 
-    async def health(self, timeout_s: float = HEALTH_TIMEOUT_S) -> Answer:
+    async def health(self, timeout_s: float = HEALTH_TIMEOUT_S) -> ProbeResult:
         """The health path answers 2xx. An engine without one is healthy when its port accepts."""
         if self._spec.health_path is None:
             return await self._accepts(timeout_s)
         return await self._ask(HttpCall("GET", self._spec.health_path, timeout_s=timeout_s))
 
-    async def probe(self, timeout_s: float) -> Answer:
+    async def probe(self, timeout_s: float) -> ProbeResult:
         """One token (or vector, or score) by the variant's probe, at temperature 0 under its served name."""
         call = probe_call(self._spec, timeout_s)
-        return await self._ask(call, expect=_RESULTS.get(self._spec.probe.kind)) if call else Answer(ok=True)
+        return await self._ask(call, expect=_RESULTS.get(self._spec.probe.kind)) if call else ProbeResult(ok=True)
 
-    async def call(self, call: HttpCall) -> Answer:
+    async def call(self, call: HttpCall) -> ProbeResult:
         """One of the engine's own control endpoints."""
         return await self._ask(call)
 
-    async def _accepts(self, timeout_s: float) -> Answer:
+    async def _accepts(self, timeout_s: float) -> ProbeResult:
         endpoint = self._spec.endpoint
         try:
             async with asyncio.timeout(timeout_s):
@@ -63,9 +63,9 @@ class HealthClient:
         except (OSError, TimeoutError) as error:
             return _unreached(_words(error), error)
         writer.close()
-        return Answer(ok=True)
+        return ProbeResult(ok=True)
 
-    async def _ask(self, call: HttpCall, expect: str | None = None) -> Answer:
+    async def _ask(self, call: HttpCall, expect: str | None = None) -> ProbeResult:
         url = self._spec.endpoint.base_url + call.path
         headers = {"Content-Type": "application/json", **self._spec.headers}
         timeout = aiohttp.ClientTimeout(total=call.timeout_s)
@@ -77,7 +77,9 @@ class HealthClient:
         except TimeoutError:
             # Without a health path a server may hold its first request until it is loaded.
             patient = self._spec.health_path is None
-            return Answer(ok=False, problem=f"{call.path} gave no answer within {call.timeout_s:g} s", retry=patient)
+            return ProbeResult(
+                ok=False, problem=f"{call.path} gave no answer within {call.timeout_s:g} s", retry=patient
+            )
         except (aiohttp.ClientError, OSError) as error:
             return _unreached(f"{call.path}: {_words(error)}", error)
 
@@ -103,24 +105,24 @@ def probe_call(spec: LaunchSpec, timeout_s: float) -> HttpCall | None:
     return HttpCall("POST", path, json.dumps({"model": name, **body}).encode(), timeout_s)
 
 
-def judge(call: HttpCall, status: int, body: bytes, expect: str | None) -> Answer:
+def judge(call: HttpCall, status: int, body: bytes, expect: str | None) -> ProbeResult:
     """A good answer is 2xx and, where a result is expected, has one that is not empty."""
     shown = body[:_BODY_SHOWN].decode("utf-8", "replace").strip()
     if not 200 <= status < 300:  # noqa: PLR2004 - success codes of HTTP
-        return Answer(ok=False, problem=f"{call.path} answered {status}: {shown}", retry=status in _BUSY)
+        return ProbeResult(ok=False, problem=f"{call.path} answered {status}: {shown}", retry=status in _BUSY)
     if expect is None:
-        return Answer(ok=True, body=body)
+        return ProbeResult(ok=True, body=body)
     try:
         result = json.loads(body)[expect]
     except (ValueError, KeyError, TypeError):
         result = None
     if result:
-        return Answer(ok=True)
-    return Answer(ok=False, problem=f"{call.path} answered without {expect!r}: {shown}")
+        return ProbeResult(ok=True)
+    return ProbeResult(ok=False, problem=f"{call.path} answered without {expect!r}: {shown}")
 
 
-def _unreached(problem: str, error: BaseException) -> Answer:
-    return Answer(ok=False, problem=problem, retry=True, asked=getattr(error, "errno", None) not in _OURS)
+def _unreached(problem: str, error: BaseException) -> ProbeResult:
+    return ProbeResult(ok=False, problem=problem, retry=True, asked=getattr(error, "errno", None) not in _OURS)
 
 
 def _words(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gearshift.domain.errors import Failure
 from gearshift.domain.variant import Timing
-from gearshift.supervisor.health import Answer, HealthClient
+from gearshift.supervisor.health import HealthClient, ProbeResult
 from gearshift.supervisor.racing import never
 
 BUSY_CPU_SHARE = 0.02  # an engine that computes feeds its GPU from the CPU; one that hangs does not
@@ -80,7 +80,7 @@ class Liveness:
             return None
         return Failure(f"stopped answering: {second.problem}")
 
-    async def _ask(self, work: Work) -> Answer:
+    async def _ask(self, work: Work) -> ProbeResult:
         health = await self._client.health(self._timing.probe_timeout_s)
         if not health.ok or (self._in_flight() != 0 and work.since_last_look()):
             return health

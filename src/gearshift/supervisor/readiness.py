@@ -13,7 +13,7 @@ from gearshift.domain.launch import LaunchSpec, ReadyReport
 from gearshift.hardware import processes
 from gearshift.hardware.processes import Activity
 from gearshift.supervisor.exits import cause_of_death
-from gearshift.supervisor.health import Answer, HealthClient
+from gearshift.supervisor.health import HealthClient, ProbeResult
 from gearshift.supervisor.launch_log import LaunchLog
 from gearshift.supervisor.racing import first_of, never
 
@@ -108,7 +108,7 @@ class Readiness:
                 raise self._unproven(answer)
             await self._pause(began)
 
-    def _unproven(self, answer: Answer) -> LoadFailedError:
+    def _unproven(self, answer: ProbeResult) -> LoadFailedError:
         kind = self._spec.probe.kind
         fix = (
             f"if this model is no {kind} model, set `probe:` to the kind it is"

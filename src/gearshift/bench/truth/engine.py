@@ -14,7 +14,7 @@ from gearshift.bench.truth.script import Script
 from gearshift.bench.truth.tokens import PrefixCache, Vocabulary
 
 
-class Answer(Protocol):
+class ResponseWriter(Protocol):
     """Where an answer goes: an HTTP connection."""
 
     def begin(self, content_type: str) -> None: ...
@@ -41,7 +41,7 @@ class Engine:
     def metrics(self) -> str:
         return exposition(self.tally, self.script.flavour, draft=self.script.draft)
 
-    def start(self, asked: Asked, answer: Answer) -> Generation:
+    def start(self, asked: Asked, answer: ResponseWriter) -> Generation:
         generation = Generation(self, asked, answer)
         if self._free == 0:
             self._queue.append(generation)
@@ -76,7 +76,7 @@ class Engine:
 class Generation:
     """One answer under way: a chain of timers, each due at an absolute time, so that lateness never adds up."""
 
-    def __init__(self, engine: Engine, asked: Asked, answer: Answer) -> None:
+    def __init__(self, engine: Engine, asked: Asked, answer: ResponseWriter) -> None:
         self._engine = engine
         self._asked = asked
         self._answer = answer

@@ -19,7 +19,7 @@ from gearshift.planner import Gpu, MeasuredBandwidth, card_of
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeviceBandwidth:
     """One device: what a table or its driver tells, and what was measured, or why it was not."""
 
     device: Device
@@ -84,19 +84,19 @@ def _devices(session: Session) -> Iterator[tuple[Device, str | None]]:
         yield device, occupied(readings[device.id], ours)
 
 
-def _measured(session: Session, device: Device, refused: str | None) -> Answer:
+def _measured(session: Session, device: Device, refused: str | None) -> DeviceBandwidth:
     told = None if device.id == CPU_DEVICE else card_of(device)
     if refused is not None:
-        return Answer(device, told, refused=refused)
+        return DeviceBandwidth(device, told, refused=refused)
     try:
         measured = measured_now(device, session.env)
     except GearshiftError as error:
-        return Answer(device, told, refused=f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+        return DeviceBandwidth(device, told, refused=f"{error.message}{f' ({error.hint})' if error.hint else ''}")
     Bandwidths(session.paths.bandwidths).keep(device, measured)
-    return Answer(device, told, measured)
+    return DeviceBandwidth(device, told, measured)
 
 
-def _text(answers: Sequence[Answer]) -> str:
+def _text(answers: Sequence[DeviceBandwidth]) -> str:
     rows = [[one.device.id, one.device.name, _rate(one.measured_bytes_s), _rate(one.told_bytes_s)] for one in answers]
     why = [f"{one.device.id}: {one.measured.method if one.measured else one.refused}" for one in answers]
     return "\n".join([table(["DEVICE", "NAME", "MEASURED", "TOLD"], rows), "", *why])
