@@ -178,6 +178,21 @@ def test_all_parts_of_a_split_file_are_added_up(tmp_path: Path) -> None:
     assert [file.path.name for file in facts.files] == names
 
 
+def test_without_its_first_part_a_split_file_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "m-00002-of-00002.gguf"
+    path.write_bytes(gguf_bytes({"split.no": 1}, {"blk.1.w": ((64, 64), 1, 8192)}))
+    with pytest.raises(GearshiftError, match=r"m-00001-of-00002\.gguf is not here"):
+        read_gguf_model(path)
+
+
+@pytest.mark.parametrize("family", ["bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"])
+def test_an_encoder_keeps_no_cache(tmp_path: Path, family: str) -> None:
+    keys = {key.replace("llama.", f"{family}."): value for key, value in LLAMA.items()}
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf_bytes({**keys, "general.architecture": family}))
+    assert not read_model(path).keeps_anything
+
+
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
     (tmp_path / "m-00001-of-00002.gguf").write_bytes(gguf_bytes(LLAMA, {"blk.0.w": ((64, 64), 1, 8192)}))
     assert read_gguf_model(tmp_path / "m-00001-of-00002.gguf").missing_files == ("m-00002-of-00002.gguf",)
@@ -188,6 +203,7 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
     [
         ({"llama.block_count": 0}, "llama.block_count is 0"),
         ({"llama.attention.head_count_kv": [2]}, "llama.attention.head_count_kv has 1 entries for 2 layers"),
+        ({"llama.attention.head_count": 0}, "llama.attention.head_count is missing or 0"),
         ({"general.architecture": 5}, "general.architecture is missing"),
     ],
 )

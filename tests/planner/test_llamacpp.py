@@ -319,3 +319,29 @@ def test_a_state_that_is_not_modelled_leaves_the_plan_incomplete(facts: ModelFac
     planned = plan(request(), facts)
     assert planned.bytes_by_device is None
     assert f"the recurrent state of {facts.family} is not modelled" in planned.notes
+
+
+def test_a_vocabulary_that_is_not_told_makes_no_output_buffer_of_nothing() -> None:
+    known = {line.name for line in plan(request(), qwen27b_gguf()).host}
+    unknown = {line.name for line in plan(request(), replace(qwen27b_gguf(), vocab=None)).host}
+    assert known - unknown == {"output buffer"}
+
+
+def test_an_encoder_s_mask_is_as_large_as_its_batch() -> None:
+    nothing = replace(smollm2(), layers=(Layer("none"),) * 30)
+    assert mib(slots(request(context=8192), nothing).bytes) == 0
+    for context in (512, 8192):
+        assert on(plan(request(context=context), nothing), 0, "compute") == on(
+            plan(request(context=512), nothing), 0, "compute"
+        )
+
+
+def test_the_cache_of_an_indexer_is_not_made_up() -> None:
+    planned = plan(request(), replace(qwen27b_gguf(), family="qwen4exp"))
+    assert "the indexer's cache of qwen4exp is not modelled" in planned.notes
+    assert not planned.complete
+
+
+def test_half_a_pair_of_cache_types_is_refused() -> None:
+    with pytest.raises(ValueError, match="is no llama"):
+        plan(request(kv="q8_0,"), qwen27b_gguf())

@@ -6,6 +6,8 @@ from typing import NoReturn
 
 from gearshift.domain.errors import GearshiftError
 
+FETCH_ALL = "fetch all parts into one folder"
+NO_DECODER = "the file is damaged or describes no decoder"
 FETCH_AGAIN = "the file is damaged, incomplete or no model file; fetch it again"
 
 

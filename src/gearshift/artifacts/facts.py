@@ -165,6 +165,11 @@ class ModelFacts:
         return self.recurrent is not None and self.count("recurrent") > 0
 
     @property
+    def keeps_anything(self) -> bool:
+        """Whether some layer keeps a cache or a state between tokens; an encoder's do not."""
+        return any(layer.kind != "none" for layer in self.layers)
+
+    @property
     def weights_known(self) -> bool:
         """Whether every file of the weights is here; of a part of them nothing can be said of the whole."""
         return bool(self.tensors) and not self.missing_files

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gearshift.artifacts.damage import fail
+from gearshift.artifacts.damage import FETCH_ALL, NO_DECODER, fail
 from gearshift.artifacts.drafter_facts import reads_hidden_states
 from gearshift.artifacts.facts import Experts, ModelFacts, ModelFile, MtpFacts, Rope, TensorGroup, TensorRole, Tokens
 from gearshift.artifacts.gguf import GgufHeader, GgufTensor, read_gguf
@@ -43,6 +43,9 @@ def gguf_parts(path: Path) -> tuple[Path, ...]:
 
 def read_gguf_model(path: Path) -> ModelFacts:
     """Facts of a GGUF model with all its parts. Raises GearshiftError for a damaged or truncated part."""
+    first = gguf_parts(path)[0]
+    if first != path and not first.exists():
+        fail(path, f"{first.name} is not here, and only the first part says what the model is", hint=FETCH_ALL)
     present = [part for part in gguf_parts(path) if part.exists() or part == path]
     headers = [_read_part(part) for part in present]
     missing = tuple(part.name for part in gguf_parts(path) if part not in present)
@@ -66,6 +69,8 @@ def gguf_facts(
     params = Hyperparameters(headers[0], name)
     tensors = tuple(tensor for header in headers for tensor in header.tensors)
     layers, draft_layers = decoder_layers(params)
+    if not params.number("attention.head_count") and not any(layer.kind == "recurrent" for layer in layers):
+        fail(name, f"{params.family}.attention.head_count is missing or 0, and no layer is recurrent", hint=NO_DECODER)
     groups = _grouped(tensors, first_draft=len(layers))
     return ModelFacts(
         format="gguf",

@@ -13,12 +13,18 @@ _SLIDING_PERIOD = {
 _FULL_FIRST = {"cohere2moe": 4, "laguna": 4, "modern-bert": 3, "smallthinker": 4}  # layer i slides when i % period > 0
 _INTERVAL_HYBRIDS = frozenset({"qwen3next", "qwen35", "qwen35moe", "qwen4exp", "minimax-01"})
 _ALL_RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv7", "rwkv6qwen2", "arwkv7"})
+_NO_CACHE = frozenset({  # encoders and models that denoise a whole text: llama_model::create_memory gives them none
+    "bert", "clef", "dream", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "llada", "llada-moe",
+    "modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe", "rnd1", "wavtokenizer-dec",
+})  # fmt: skip
 _DEFAULT_INTERVAL = 4
 _GEMMA3N_OWN_KV = 20  # layers of gemma3n that keep a cache; later ones read an earlier layer's
 
 
 def decoder_layers(params: Hyperparameters) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
     """The layers a plain token runs through, and those of the draft head (block_count counts both)."""
+    if params.family in _NO_CACHE:
+        return (Layer("none"),) * params.blocks, ()
     blocks, drafts = params.blocks, params.number("nextn_predict_layers")
     drafts = drafts if 0 < drafts < blocks else 0
     recurrent, sliding = _recurrent_flags(params, blocks - drafts), _sliding_flags(params, blocks)
@@ -49,7 +55,8 @@ def _attention_shapes(params: Hyperparameters, sliding: tuple[bool, ...]) -> tup
     if params.has("attention.key_length_mla"):
         return (Layer("latent", 1, params.number("attention.key_length"), 0),) * len(sliding)
     heads = params.per_layer("attention.head_count_kv", len(sliding), params.number("attention.head_count"))
-    default = params.number("embedding_length") // max(params.number("attention.head_count"), 1)
+    queries = params.number("attention.head_count")
+    default = params.number("embedding_length") // queries if queries else 0
     key, value = (params.number(f"attention.{part}_length", default) for part in ("key", "value"))
     full = tuple(Layer("full", count, key, value) if count else Layer("none") for count in heads)
     if not any(sliding):

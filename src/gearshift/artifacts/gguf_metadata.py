@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NoReturn
 
-from gearshift.artifacts.damage import fail
+from gearshift.artifacts.damage import NO_DECODER, fail
 from gearshift.artifacts.gguf import GgufHeader, GgufValue
 
 _MOST_LAYERS = 4096  # a block count beyond this is a damaged file
@@ -30,7 +30,7 @@ class Hyperparameters:
     def blocks(self) -> int:
         count = self.number("block_count")
         if not 0 < count <= _MOST_LAYERS:
-            self._fail(f"{self.family}.block_count is {count}", "the file is damaged or describes no decoder")
+            self._fail(f"{self.family}.block_count is {count}", NO_DECODER)
         return count
 
     def find(self, key: str) -> GgufValue | None:

@@ -19,6 +19,9 @@ from gearshift.planner.request import PlanRequest
 
 _PADDING = 256  # cells: a cache is a multiple of it
 _UNMODELLED_STATE = frozenset({"falcon-h1", "deepseek4", "minimax-01"})
+_INDEXED = frozenset(  # sparse attention: keys to look up what to attend to lie in a cache of their own
+    {"deepseek32", "dots3note", "glm-dsa", "glm5-next", "hy_v4", "minimax-m3", "qwen4exp"}
+)
 
 
 def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
@@ -29,7 +32,8 @@ def plan_llamacpp(request: PlanRequest, facts: ModelFacts) -> Plan:
     ledgers = _with_draft_model(start, tuple(_measured(request, ledger) for ledger in planned))
     reasons = _refusals(request, facts)
     host = (*(() if on_cpu else host_lines(start)), *growing_lines(request, facts))
-    complete = facts.weights_known and not request.draft_unknown and not _has_unmodelled_state(facts)
+    modelled = not _has_unmodelled_state(facts) and facts.family not in _INDEXED
+    complete = facts.weights_known and not request.draft_unknown and modelled
     return Plan(
         fits=verdict(ledgers, reasons, complete=complete),
         refusals=reasons,
@@ -95,6 +99,7 @@ def _notes(start: LlamaStart) -> tuple[str, ...]:
         f"a request ends at the model's {trained:,} tokens, in a cache of {cells:,}": cells - trained >= _PADDING,
         scaled(request, facts, context=cells) or "": scaled(request, facts, context=cells) is not None,
         f"the recurrent state of {facts.family} is not modelled": _has_unmodelled_state(facts),
+        f"the indexer's cache of {facts.family} is not modelled": facts.family in _INDEXED,
         "the prompt cache in host memory has no limit (-cram)": prompt_cache_limit(request) is None,
         f"context checkpoints take up to {kept / GIB:.1f} GiB of host memory: see -ctxcp and -cms": kept >= GIB,
         "layers stay on the host: expect a fraction of the speed": start.partly_offloaded,

@@ -95,8 +95,8 @@ def _row_bytes(layer: Layer, types: tuple[Fraction, Fraction]) -> Fraction:
 
 
 def _types(name: str | None) -> tuple[Fraction, Fraction]:
-    keys, _, values = (name or "f16").replace(" ", "").partition(",")
-    return ggml_cache_bytes(keys), ggml_cache_bytes(values or keys)
+    keys, comma, values = (name or "f16").replace(" ", "").partition(",")
+    return ggml_cache_bytes(keys), ggml_cache_bytes(values if comma else keys)
 
 
 def _padded(count: int) -> int:

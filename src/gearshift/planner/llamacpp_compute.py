@@ -27,7 +27,7 @@ class Batch:
     """The sizes a graph is reserved for."""
 
     tokens: int  # micro batch
-    masked_cells: int  # cells of all caches that one stream of the context sees
+    masked_cells: int  # cells of all caches that one stream of the context sees; without any, the batch itself
     copies: int  # of every input
 
 
@@ -42,7 +42,8 @@ def batch_of(request: PlanRequest, facts: ModelFacts, cells: Cells) -> Batch:
         and not request.caches_on_host
     )
     sliding = cells.sliding if facts.count("sliding") else 0
-    return Batch(micro_batch(request), cells.per_stream + sliding, _PIPELINE_COPIES if pipelined else 1)
+    seen = cells.per_stream + sliding if facts.keeps_anything else micro_batch(request)
+    return Batch(micro_batch(request), seen, _PIPELINE_COPIES if pipelined else 1)
 
 
 def host_compute(facts: ModelFacts, batch: Batch, *, layers_stay: bool = False) -> int:
@@ -75,9 +76,9 @@ def compute_line(name: str, size: int, batch: Batch) -> Line:
     return Line(name, size, "modelled", size // (_PIPELINED_ERROR if batch.copies > 1 else _ERROR))
 
 
-def output_line(facts: ModelFacts, cells: Cells) -> Line:
-    """Logits of one row per slot, on the host, for each context."""
-    return Line("output buffer", cells.slots * (facts.vocab or 0) * _FLOAT)
+def output_lines(facts: ModelFacts, cells: Cells, *, contexts: int = 1) -> tuple[Line, ...]:
+    """Logits of one row per slot, on the host, for each context; no line where the vocabulary is not known."""
+    return (Line("output buffer", contexts * cells.slots * facts.vocab * _FLOAT),) if facts.vocab else ()
 
 
 def card_lines(request: PlanRequest, cells: Cells) -> tuple[Line, ...]:

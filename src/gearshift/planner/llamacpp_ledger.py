@@ -13,7 +13,7 @@ from gearshift.planner.llamacpp_compute import (
     cpu_compute,
     device_compute,
     host_compute,
-    output_line,
+    output_lines,
     projector_lines,
 )
 from gearshift.planner.llamacpp_split import HOST, device_shares, place_layers
@@ -34,7 +34,7 @@ def cpu_ledger(start: LlamaStart) -> DeviceLedger:
         *_placed_lines(start, start.sizes.total(), embedding=facts.bytes_of(("embedding",))),
         *_repacked(start),
         *scratch,
-        output_line(facts, start.cells),
+        *output_lines(facts, start.cells),
         *projector_lines(request),
         Line("process", _PROCESS[0], "modelled", _PROCESS[1]),
     )
@@ -63,12 +63,11 @@ def card_ledgers(start: LlamaStart) -> tuple[DeviceLedger, ...]:
 
 def host_lines(start: LlamaStart) -> tuple[Line, ...]:
     """Host memory beside the cards: the embedding, layers and caches that stay behind, pinned inputs, outputs."""
-    output = output_line(start.facts, start.cells)
     inputs = host_compute(start.facts, start.batch, layers_stay=start.partly_offloaded)
     return (
         *_placed_lines(start, _resting(start), embedding=start.facts.bytes_of(("embedding",))),
         compute_line("pinned inputs", start.contexts * inputs, start.batch),
-        Line(output.name, start.contexts * output.bytes),
+        *output_lines(start.facts, start.cells, contexts=start.contexts),
     )
 
 
