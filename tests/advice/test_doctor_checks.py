@@ -280,6 +280,12 @@ def test_a_flag_that_is_gone_is_complained_of_once() -> None:
     assert seen(VARIANT_CHECKS, "vllm-calculate-kv-scales", gone) == []
 
 
+def test_on_a_cpu_nothing_is_scheduled_asynchronously() -> None:
+    for asked in ({}, {"async-scheduling": True}):
+        case = vllm(hybrid(), speculation=MTP, args=asked, on=box())
+        assert seen(VARIANT_CHECKS, "vllm-mtp-async-scheduling", case) == []
+
+
 def test_no_check_complains_of_a_sound_variant() -> None:
     case = replace(
         vllm(hybrid(), speculation=MTP, args=SWAP_OFF | {"async-scheduling": False}, context=8192),

@@ -128,6 +128,10 @@ def test_without_a_configuration_the_box_alone_is_judged(
     [
         (("qwen:int9",), "Error: there is no variant qwen:int9 (known: qwen:int8, qwen:echo)"),
         (("qwen:int8", "--recipe", "x"), "Error: give a VARIANT or --recipe, not both"),
+        (
+            ("--recipe", "/nowhere/x.recipe"),
+            "Error: /nowhere/x.recipe cannot be read: No such file or directory (write one: gearshift lock)",
+        ),
     ],
 )
 def test_wrong_usage_is_status_two(
@@ -135,6 +139,15 @@ def test_wrong_usage_is_status_two(
 ) -> None:
     result = gearshift("doctor", *arguments, "-c", str(config), env=box)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, said)
+
+
+@pytest.mark.parametrize("name", ["x.recipe", "gearshift.lock"])
+def test_a_lock_that_is_none_is_status_two(gearshift: Gearshift, config: Path, box: dict[str, str], name: str) -> None:
+    (config.parent / name).write_text("no lock")
+    asked = ("--recipe", str(config.parent / name)) if name == "x.recipe" else ()
+    result = gearshift("doctor", *asked, "-c", str(config), "--json", env=box)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{config.parent / name} is no lock" in result.stderr
 
 
 def test_a_configuration_that_cannot_be_used_is_status_two(

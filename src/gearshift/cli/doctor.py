@@ -21,7 +21,7 @@ from gearshift.cli.exits import Exit
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
 from gearshift.config import find_config, load_config
-from gearshift.domain.errors import UnknownModelError
+from gearshift.domain.errors import GearshiftError, UnknownModelError
 from gearshift.hardware import open_memory
 from gearshift.toolchain import Toolchain
 
@@ -66,7 +66,7 @@ def _of_config(session: Session, config: Path | None, variant: str | None) -> Co
         return Consultation((), None, places=Places(Path.cwd(), hub_cache))
     loaded = load_config(file, session.env)
     lock = file.absolute().parent / LOCK_FILE
-    pins = read_lock(lock) if lock.exists() else Lock({})
+    pins = _lock(lock) if lock.exists() else Lock({})
     try:
         variants = selected(loaded.settings, [variant] if variant else ())
     except UnknownModelError as error:
@@ -75,11 +75,19 @@ def _of_config(session: Session, config: Path | None, variant: str | None) -> Co
 
 
 def _of_recipe(session: Session, file: Path) -> Consultation:
-    """The variants of a lock as if they were configured beside it. Raises GearshiftError."""
-    recipes = read_lock(file).recipes
+    """The variants of a lock as if they were configured beside it. Raises UsageError, and ConfigError."""
+    recipes = _lock(file).recipes
     loaded = load_recipes(recipes, file, session.env)
     places = Places(file.absolute().parent, hub_cache_folder(session.env))
     return Consultation(selected(loaded.settings, ()), dataclasses.replace(loaded, places={}), recipes, places, file)
+
+
+def _lock(file: Path) -> Lock:
+    """The lock, or a UsageError: exit status 1 would say that something was examined."""
+    try:
+        return read_lock(file)
+    except GearshiftError as error:
+        raise click.UsageError(f"{error.message} ({error.hint})") from error
 
 
 def _told(finding: Finding) -> str:

@@ -46,6 +46,10 @@ def _backend(case: Case) -> str:
     return str(case.arg("attention-backend") or "").upper()
 
 
+def _on_cpu(case: Case) -> bool:
+    return bool(case.box.devices) and not case.gpus
+
+
 @_check(
     "vllm-mtp-prefix-caching",
     "warning",
@@ -71,8 +75,8 @@ def _mtp_prefix_caching(case: Case) -> Iterator[Sighting]:
 )
 def _mtp_async_scheduling(case: Case) -> Iterator[Sighting]:
     recurrent = case.model.recurrent if case.model else None
-    if not (_hybrid(case) and recurrent and recurrent.kind == "delta" and with_mtp(case)):
-        return
+    if _on_cpu(case) or not (_hybrid(case) and recurrent and recurrent.kind == "delta" and with_mtp(case)):
+        return  # on a CPU vLLM schedules in step whatever is asked for
     given = case.on("async-scheduling")
     if _minor(case) >= _ASYNC_DEFAULT if given is None else given:
         yield Sighting("MTP runs with asynchronous scheduling", "speculation")
@@ -237,7 +241,7 @@ def _load_timeout(case: Case) -> Iterator[Sighting]:
     link="docs/doctor.md",
 )
 def _mtp_cpu_hybrid(case: Case) -> Iterator[Sighting]:
-    if _hybrid(case) and with_mtp(case) and case.box.devices and not case.gpus:
+    if _hybrid(case) and with_mtp(case) and _on_cpu(case):
         yield Sighting("MTP on a hybrid model kills vLLM's CPU worker", "speculation")
 
 
