@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,7 @@ import pytest
 
 from gearshift.domain.variant import EngineRef
 from gearshift.toolchain import Toolchain, demo_gguf, demo_hf
-from system.harness import REAL, Gearshift, free_port
-
-Starter = Callable[..., Any]
+from system.harness import REAL, Gearshift, StartServer, free_port
 
 
 @pytest.fixture(scope="session")
@@ -28,21 +26,21 @@ def hf() -> str:
 
 
 @pytest.fixture
-async def gearshift(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
-    """Starts servers: ``await gearshift(variants={...}, **top)``. Every one is ended, by force if need be."""
+async def gearshift(tmp_path: Path) -> AsyncIterator[StartServer]:
+    """Starts servers; every one is ended with the test, by force if need be."""
     started: list[Gearshift] = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=400)) as client:
 
         async def start(
-            variants: dict[str, Any] | None = None,
+            variants: Mapping[str, Any] | None = None,
             *,
-            env: dict[str, str] | None = None,
+            env: Mapping[str, str] | None = None,
             flags: tuple[str, ...] = (),
             run: bool = True,
             **top: Any,
         ) -> Gearshift:
             server = Gearshift(
-                tmp_path / "state", tmp_path / "gearshift.yaml", free_port(), env or {}, flags, client=client
+                tmp_path / "state", tmp_path / "gearshift.yaml", free_port(), dict(env or {}), flags, client=client
             )
             models = {"m": {"variants": variants}} if variants else {}
             server.write({"memory": "16GiB", "defaults": {"min_resident": "0s"}, "models": models, **top})

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import yaml
@@ -199,6 +199,23 @@ class Gearshift:
         port = (await self.row(variant))["port"]
         async with self.client.get(f"http://127.0.0.1:{port}/__seen") as answer:
             return await answer.json()
+
+
+class StartServer(Protocol):
+    """What the fixture `gearshift` gives: it writes a configuration and starts a server on it, ended with the test.
+
+    ``variants`` are those of the model ``m``, ``top`` the other keys of the file; ``run`` False only writes it.
+    """
+
+    async def __call__(
+        self,
+        variants: Mapping[str, Any] | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        flags: tuple[str, ...] = (),
+        run: bool = True,
+        **top: Any,
+    ) -> Gearshift: ...
 
 
 def run_serve(server: Gearshift, *argv: str) -> tuple[int, str]:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fakes.engine_argv import fake_engine_argv
-from system.harness import alive, chat_body, fake, free_port, until
+from system.harness import StartServer, alive, chat_body, fake, free_port, until
 
 pytestmark = pytest.mark.anyio
 
-Start = Callable[..., Any]
 
-
-async def test_preloaded_variants_are_ready_without_a_request(gearshift: Start) -> None:
+async def test_preloaded_variants_are_ready_without_a_request(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(), "b": fake(memory="1GiB")}, preload=["m:a", "m:b"])
     await server.until_state("m:a", "ready")
     await server.until_state("m:b", "ready")
 
 
-async def test_an_idle_variant_is_unloaded_after_its_time_and_says_when(gearshift: Start) -> None:
+async def test_an_idle_variant_is_unloaded_after_its_time_and_says_when(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()}, defaults={"idle": {"unload_after": "700ms"}})
     await server.chat("m:a")
     row = await server.row("m:a")
@@ -34,7 +30,9 @@ async def test_an_idle_variant_is_unloaded_after_its_time_and_says_when(gearshif
     await server.until_state("m:a", "stopped")
 
 
-async def test_measured_bytes_are_what_the_processes_hold_and_planned_ones_keep_their_place(gearshift: Start) -> None:
+async def test_measured_bytes_are_what_the_processes_hold_and_planned_ones_keep_their_place(
+    gearshift: StartServer,
+) -> None:
     """On a CPU, where an engine grows into its plan: little is measured, and still the two do not fit together."""
     server = await gearshift({"a": fake(memory="10GiB"), "b": fake(memory="10GiB")})
     for variant in ("m:a", "m:b", "m:a", "m:b"):
@@ -47,7 +45,9 @@ async def test_measured_bytes_are_what_the_processes_hold_and_planned_ones_keep_
     assert (await server.row("m:a"))["state"] == "stopped"
 
 
-async def test_sampling_defaults_and_filters_reach_the_engine_and_the_clients_own_values_stay(gearshift: Start) -> None:
+async def test_sampling_defaults_and_filters_reach_the_engine_and_the_clients_own_values_stay(
+    gearshift: StartServer,
+) -> None:
     variant = fake(config={"filters": {"drop": ["user"], "force": {"cache_prompt": True}}})
     model = {"aliases": ["em"], "sampling": {"temperature": 0.6, "top_k": 20}, "variants": {"a": variant}}
     server = await gearshift(models={"m": model})
@@ -59,7 +59,7 @@ async def test_sampling_defaults_and_filters_reach_the_engine_and_the_clients_ow
     assert "user" not in sent
 
 
-async def test_a_side_request_is_served_while_its_variant_is_loaded_and_never_loads_it(gearshift: Start) -> None:
+async def test_a_side_request_is_served_while_its_variant_is_loaded_and_never_loads_it(gearshift: StartServer) -> None:
     side = {"headers": {"X-Side": "title"}, "aliases": []}
     server = await gearshift({"a": fake(), "b": fake()}, side=side)
     headers = {"X-Side": "title"}
@@ -74,7 +74,7 @@ async def test_a_side_request_is_served_while_its_variant_is_loaded_and_never_lo
     assert (await server.row("m:b"))["state"] == "ready"
 
 
-async def test_past_the_queue_limit_the_answer_is_429_with_a_time_to_come_back(gearshift: Start) -> None:
+async def test_past_the_queue_limit_the_answer_is_429_with_a_time_to_come_back(gearshift: StartServer) -> None:
     busy = fake(tokens=100000, token_ms=5, config={"max_inflight": 1, "queue_limit": 1})
     server = await gearshift({"a": busy})
     async with server.streaming("m:a") as stream:
@@ -90,7 +90,7 @@ async def test_past_the_queue_limit_the_answer_is_429_with_a_time_to_come_back(g
     assert refused.json["src"] == "gearshift"
 
 
-async def test_a_drain_timeout_interrupts_what_is_left_and_says_so(gearshift: Start) -> None:
+async def test_a_drain_timeout_interrupts_what_is_left_and_says_so(gearshift: StartServer) -> None:
     endless = fake(tokens=100000, token_ms=5)
     defaults = {"min_resident": "0s", "max_wait": "200ms", "drain_timeout": "300ms"}
     server = await gearshift({"a": endless, "b": fake()}, defaults=defaults)
@@ -105,7 +105,9 @@ async def test_a_drain_timeout_interrupts_what_is_left_and_says_so(gearshift: St
     assert "drain" in json.dumps(broken.events[-1]["error"])
 
 
-async def test_members_of_a_group_without_swapping_stay_resident_whatever_the_figures_say(gearshift: Start) -> None:
+async def test_members_of_a_group_without_swapping_stay_resident_whatever_the_figures_say(
+    gearshift: StartServer,
+) -> None:
     groups = {"pair": {"swap": False, "members": ["m:a", "m:b"]}}
     server = await gearshift({"a": fake(memory="12GiB"), "b": fake(memory="12GiB")}, groups=groups)
     await server.chat("m:a")
@@ -114,7 +116,7 @@ async def test_members_of_a_group_without_swapping_stay_resident_whatever_the_fi
 
 
 async def test_a_container_like_engine_is_started_and_stopped_by_its_own_commands(
-    gearshift: Start, tmp_path: Path
+    gearshift: StartServer, tmp_path: Path
 ) -> None:
     """The starter detaches its server, as `docker run -d` does; the stop command ends it, as `docker stop` does."""
     pid_file, port = tmp_path / "pid", free_port()
@@ -141,7 +143,7 @@ async def test_a_container_like_engine_is_started_and_stopped_by_its_own_command
     await until(lambda: not alive(pid), what="the end of the container")
 
 
-async def test_an_exclusive_operator_lease_keeps_requests_out_until_it_ends(gearshift: Start) -> None:
+async def test_an_exclusive_operator_lease_keeps_requests_out_until_it_ends(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     taken = await server.admin("POST", "/leases", json={"variant": "m:a", "exclusive": True, "ttl": 60})
     lease = taken.json
@@ -154,14 +156,14 @@ async def test_an_exclusive_operator_lease_keeps_requests_out_until_it_ends(gear
     assert (await waiting).whole
 
 
-async def test_a_lease_that_nobody_renews_ends(gearshift: Start) -> None:
+async def test_a_lease_that_nobody_renews_ends(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     await server.admin("POST", "/leases", json={"variant": "m:a", "exclusive": True, "ttl": 0.3})
     assert (await server.chat("m:a")).whole
     assert (await server.admin("GET", "/leases")).json == []
 
 
-async def test_the_admin_api_over_tcp_needs_an_operators_key(gearshift: Start) -> None:
+async def test_the_admin_api_over_tcp_needs_an_operators_key(gearshift: StartServer) -> None:
     env = {"CLIENT": "client-secret", "OPERATOR": "operator-secret"}
     keys = [{"name": "c", "key_env": "CLIENT"}, {"name": "o", "key_env": "OPERATOR", "role": "operator"}]
     server = await gearshift({"a": fake()}, env=env, api_keys=keys)
@@ -179,7 +181,7 @@ async def test_the_admin_api_over_tcp_needs_an_operators_key(gearshift: Start) -
     assert "client-secret" not in server.log
 
 
-async def test_a_job_runs_beside_the_server_and_its_log_is_kept(gearshift: Start) -> None:
+async def test_a_job_runs_beside_the_server_and_its_log_is_kept(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     started = (await server.admin("POST", "/jobs", json={"argv": ["engine", "install", "llama.cpp", "--dry-run"]})).json
     async with asyncio.timeout(20):
@@ -189,7 +191,7 @@ async def test_a_job_runs_beside_the_server_and_its_log_is_kept(gearshift: Start
     assert "llama.cpp" in Path(job["log"]).read_text()  # noqa: ASYNC240 - a short file on a local disk
 
 
-async def test_requests_and_swaps_are_on_record_with_their_stamps(gearshift: Start) -> None:
+async def test_requests_and_swaps_are_on_record_with_their_stamps(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(token_ms=5)})
     await server.chat("m:a", max_tokens=5)
     await server.stop()
@@ -207,7 +209,7 @@ async def test_requests_and_swaps_are_on_record_with_their_stamps(gearshift: Sta
     assert swap.total_s >= swap.load_s
 
 
-async def test_a_verbose_server_logs_a_line_for_every_request(gearshift: Start) -> None:
+async def test_a_verbose_server_logs_a_line_for_every_request(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()}, flags=("--verbose",))
     await server.chat("m:a")
     await until(lambda: '"event": "request"' in server.log, what="the line")

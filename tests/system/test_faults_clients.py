@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import io
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from system.harness import chat_body, fake
+from system.harness import StartServer, chat_body, fake
 
 pytestmark = pytest.mark.anyio
 
-Start = Callable[..., Any]
 
-
-async def test_a_client_gone_while_streaming_reaches_the_engine_at_once(gearshift: Start) -> None:
+async def test_a_client_gone_while_streaming_reaches_the_engine_at_once(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(tokens=100000, token_ms=5)})
     async with server.streaming("m:a") as stream:
         await stream.content.readuntil(b"\n\n")
@@ -33,7 +30,9 @@ def _pages(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0])
 
 
-async def test_a_body_beyond_the_servers_own_memory_limit_is_a_503_and_others_are_served(gearshift: Start) -> None:
+async def test_a_body_beyond_the_servers_own_memory_limit_is_a_503_and_others_are_served(
+    gearshift: StartServer,
+) -> None:
     server = await gearshift({"a": fake()})
     await server.chat("m:a")  # the engine is up: it is not to be bound by the limit
     pages = _pages(server.pid)
@@ -45,7 +44,7 @@ async def test_a_body_beyond_the_servers_own_memory_limit_is_a_503_and_others_ar
     assert (await server.chat("m:a")).whole
 
 
-async def test_a_client_gone_while_queued_leaves_the_queue(gearshift: Start) -> None:
+async def test_a_client_gone_while_queued_leaves_the_queue(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(tokens=100000, token_ms=5, config={"max_inflight": 1})})
     async with server.streaming("m:a") as stream:
         await stream.content.readuntil(b"\n\n")
@@ -59,7 +58,9 @@ async def test_a_client_gone_while_queued_leaves_the_queue(gearshift: Start) -> 
                 await asyncio.sleep(0.02)
 
 
-async def test_a_load_whose_only_client_left_is_cancelled_when_another_variant_is_wanted(gearshift: Start) -> None:
+async def test_a_load_whose_only_client_left_is_cancelled_when_another_variant_is_wanted(
+    gearshift: StartServer,
+) -> None:
     server = await gearshift({"a": fake(load_seconds=30), "b": fake()})
     waiting = asyncio.create_task(server.chat("m:a"))
     await server.until_state("m:a", "loading")
@@ -69,7 +70,7 @@ async def test_a_load_whose_only_client_left_is_cancelled_when_another_variant_i
     assert (await server.row("m:a"))["state"] == "stopped"
 
 
-async def test_a_slow_reader_holds_back_its_own_engine_stream_and_nobody_elses(gearshift: Start) -> None:
+async def test_a_slow_reader_holds_back_its_own_engine_stream_and_nobody_elses(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(tokens=200000)})
     async with server.streaming("m:a") as slow:
         await slow.content.readuntil(b"\n\n")
@@ -79,7 +80,7 @@ async def test_a_slow_reader_holds_back_its_own_engine_stream_and_nobody_elses(g
         assert (await server.seen("m:a"))["active"] == 1
 
 
-async def test_while_a_stream_waits_for_its_load_comments_keep_it_alive(gearshift: Start) -> None:
+async def test_while_a_stream_waits_for_its_load_comments_keep_it_alive(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(load_seconds=1.0)}, keepalive="200ms")
     answer = await server.chat("m:a")
     comments = [line for line in answer.body.splitlines() if line.startswith(":")]
@@ -89,7 +90,7 @@ async def test_while_a_stream_waits_for_its_load_comments_keep_it_alive(gearshif
     assert answer.text
 
 
-async def test_a_load_that_fails_inside_a_begun_stream_ends_it_with_an_error_event(gearshift: Start) -> None:
+async def test_a_load_that_fails_inside_a_begun_stream_ends_it_with_an_error_event(gearshift: StartServer) -> None:
     variant = fake(load_seconds=1.0, crash_at_load="error: unknown model architecture: 'xyz'")
     server = await gearshift({"a": variant}, keepalive="100ms")
     answer = await server.chat("m:a")
@@ -100,7 +101,7 @@ async def test_a_load_that_fails_inside_a_begun_stream_ends_it_with_an_error_eve
     assert "unknown model architecture" in answer.body
 
 
-async def test_two_models_under_overlapping_load_wait_no_longer_than_the_bound(gearshift: Start) -> None:
+async def test_two_models_under_overlapping_load_wait_no_longer_than_the_bound(gearshift: StartServer) -> None:
     """Sixty seconds of two loops that each always have a request in flight, the peers' starvation case."""
     load_s, stop_s, max_wait_s, busy_s = 0.3, 0.2, 2.0, 60.0
     flags: dict[str, Any] = {"load_seconds": load_s, "stop_seconds": stop_s, "tokens": 20, "token_ms": 10}

@@ -11,21 +11,18 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gearshift.app.limits import raised
-from system.harness import alive, fake, marked, run_serve, until
+from system.harness import StartServer, alive, fake, marked, run_serve, until
 
 pytestmark = pytest.mark.anyio
 
-Start = Callable[..., Any]
 
-
-async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(gearshift: Start) -> None:
+async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(gearshift: StartServer) -> None:
     grandchild: dict[str, Any] = {
         "fork_grandchild": True,
         "grandchild_setsid": True,
@@ -42,7 +39,7 @@ async def test_after_a_sigkill_mid_stream_nothing_is_left_and_a_restart_serves(g
 
 
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
-async def test_a_job_does_not_outlive_its_server(gearshift: Start, *, killed: bool) -> None:
+async def test_a_job_does_not_outlive_its_server(gearshift: StartServer, *, killed: bool) -> None:
     server = await gearshift()
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it never answers, so the job waits
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -58,7 +55,7 @@ async def test_a_job_does_not_outlive_its_server(gearshift: Start, *, killed: bo
             await until(lambda: not marked(server.home), what="the end of the job")
 
 
-async def test_a_restart_ends_what_survived_a_sigkill_of_everything_that_guards_it(gearshift: Start) -> None:
+async def test_a_restart_ends_what_survived_a_sigkill_of_everything_that_guards_it(gearshift: StartServer) -> None:
     """Gearshift and every process between it and the engine are killed at once: the state file is what is left."""
     server = await gearshift({"a": fake(ignore_sigterm=True, environment_wipe=True, config={"stop_grace": "1s"})})
     await server.chat("m:a")
@@ -74,7 +71,7 @@ async def test_a_restart_ends_what_survived_a_sigkill_of_everything_that_guards_
     assert (await server.chat("m:a", max_tokens=2)).whole
 
 
-async def test_a_second_serve_on_the_same_state_folder_is_refused_and_harms_nothing(gearshift: Start) -> None:
+async def test_a_second_serve_on_the_same_state_folder_is_refused_and_harms_nothing(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     await server.chat("m:a")
     code, said = run_serve(server)
@@ -83,7 +80,9 @@ async def test_a_second_serve_on_the_same_state_folder_is_refused_and_harms_noth
     assert (await server.chat("m:a")).whole
 
 
-async def test_a_server_whose_state_folder_was_removed_says_so_and_keeps_a_second_one_out(gearshift: Start) -> None:
+async def test_a_server_whose_state_folder_was_removed_says_so_and_keeps_a_second_one_out(
+    gearshift: StartServer,
+) -> None:
     server = await gearshift({"a": fake()})
     await server.chat("m:a")
     for name in ("lock", "admin.sock", "children.json"):  # the log stays, to be read
@@ -96,7 +95,7 @@ async def test_a_server_whose_state_folder_was_removed_says_so_and_keeps_a_secon
     assert (await server.chat("m:a")).whole
 
 
-async def test_a_taken_port_is_a_clear_error(gearshift: Start) -> None:
+async def test_a_taken_port_is_a_clear_error(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()}, run=False)
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", server.port))
@@ -106,7 +105,7 @@ async def test_a_taken_port_is_a_clear_error(gearshift: Start) -> None:
     assert f"127.0.0.1:{server.port}" in said
 
 
-async def test_a_reload_leaves_untouched_variants_and_their_streams_alone(gearshift: Start) -> None:
+async def test_a_reload_leaves_untouched_variants_and_their_streams_alone(gearshift: StartServer) -> None:
     a, b = fake(tokens=60, token_ms=20), fake(memory="1GiB")
     server = await gearshift({"a": a, "b": b})
     async with server.streaming("m:a", max_tokens=60) as stream:
@@ -121,7 +120,7 @@ async def test_a_reload_leaves_untouched_variants_and_their_streams_alone(gearsh
     assert (await server.row("m:a"))["pids"] == pids
 
 
-async def test_a_reload_of_a_broken_file_changes_nothing_and_says_why(gearshift: Start) -> None:
+async def test_a_reload_of_a_broken_file_changes_nothing_and_says_why(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     await server.chat("m:a")
     server.config.write_text("models: {m: {variants: {a: {engin: vllm}}}}")
@@ -134,7 +133,7 @@ async def test_a_reload_of_a_broken_file_changes_nothing_and_says_why(gearshift:
     assert (await server.chat("m:a")).whole
 
 
-async def test_sighup_reloads(gearshift: Start) -> None:
+async def test_sighup_reloads(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     server.write({"memory": "16GiB", "models": {"m": {"variants": {"a": fake(), "b": fake()}}}})
     os.kill(server.pid, signal.SIGHUP)
@@ -143,7 +142,7 @@ async def test_sighup_reloads(gearshift: Start) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_sighup_makes_a_removed_admin_socket_anew_and_one_that_is_there_stays(gearshift: Start) -> None:
+async def test_sighup_makes_a_removed_admin_socket_anew_and_one_that_is_there_stays(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake()})
     path = server.home / "admin.sock"
     made = path.stat().st_ino
@@ -159,7 +158,7 @@ async def test_sighup_makes_a_removed_admin_socket_anew_and_one_that_is_there_st
     assert not path.exists()
 
 
-async def test_a_server_may_hold_as_many_files_open_as_its_hard_limit_allows(gearshift: Start) -> None:
+async def test_a_server_may_hold_as_many_files_open_as_its_hard_limit_allows(gearshift: StartServer) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
@@ -170,7 +169,7 @@ async def test_a_server_may_hold_as_many_files_open_as_its_hard_limit_allows(gea
 
 
 @pytest.mark.parametrize("options", ["ro", "size=40k"], ids=["read-only", "full"])
-async def test_a_state_folder_that_cannot_be_written_is_a_clear_error(gearshift: Start, options: str) -> None:
+async def test_a_state_folder_that_cannot_be_written_is_a_clear_error(gearshift: StartServer, options: str) -> None:
     """In a mount namespace of its own, so that nobody needs root."""
     server = await gearshift({"a": fake()}, run=False)
     server.home.mkdir()
@@ -187,7 +186,7 @@ async def test_a_state_folder_that_cannot_be_written_is_a_clear_error(gearshift:
 
 
 @pytest.mark.timeout(300)
-async def test_five_hundred_swaps_in_a_row_leave_nothing_and_grow_nothing(gearshift: Start) -> None:
+async def test_five_hundred_swaps_in_a_row_leave_nothing_and_grow_nothing(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(), "b": fake()})
     for variant in ("m:a", "m:b") * 10:
         assert (await server.chat(variant, max_tokens=1)).whole
@@ -213,7 +212,7 @@ def resources(pid: int) -> dict[str, int]:
     }
 
 
-async def test_a_log_whose_reader_has_gone_stops_nothing(gearshift: Start) -> None:
+async def test_a_log_whose_reader_has_gone_stops_nothing(gearshift: StartServer) -> None:
     server = await gearshift({"a": fake(), "b": fake()}, run=False)
     server.home.mkdir()
     reader, writer = os.pipe()

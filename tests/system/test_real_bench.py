@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ import pytest
 
 from gearshift.hardware.host_bandwidth import cache_bytes
 from gearshift.report.caveats import MEANINGS
-from system.harness import ENV, Gearshift, bench, marked
+from system.harness import ENV, Gearshift, StartServer, bench, marked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
-Start = Callable[..., Any]
 
 # What other programs on the box may cause; everything else would be a fault of ours or of the engine.
 OF_THE_BOX = {
@@ -36,7 +34,7 @@ def check(cell: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_concurrency_prefix_and_swap_of_a_real_engine_reconcile(gearshift: Start, gguf: str) -> None:
+async def test_concurrency_prefix_and_swap_of_a_real_engine_reconcile(gearshift: StartServer, gguf: str) -> None:
     small = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 2, "args": {"threads": 1}}
     group = {"one": {"swap": True, "members": ["m:a", "m:b"]}}
     server = await gearshift({"a": small, "b": {"extends": "a", "kv_dtype": "q8_0"}}, env=ENV, groups=group)
@@ -96,7 +94,7 @@ def most_of_the_ceiling(weights: str) -> float:
 
 
 @pytest.mark.timeout(180)
-async def test_a_real_engine_has_its_share_of_what_this_box_s_memory_allows(gearshift: Start, gguf: str) -> None:
+async def test_a_real_engine_has_its_share_of_what_this_box_s_memory_allows(gearshift: StartServer, gguf: str) -> None:
     """Of the bandwidth as measured here, or as given by hand where the box is too busy to measure it."""
     variant = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 1, "args": {"threads": 1}}
     server = await gearshift({"a": variant}, env=ENV)
@@ -116,7 +114,7 @@ async def test_a_real_engine_has_its_share_of_what_this_box_s_memory_allows(gear
 
 @pytest.mark.timeout(120)
 async def test_a_real_engine_elsewhere_is_measured_alone_and_tells_all_of_itself(
-    gearshift: Start, gguf: str, monkeypatch: pytest.MonkeyPatch
+    gearshift: StartServer, gguf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = {"engine": "llama.cpp", "weights": gguf, "context": 1024, "parallel": 2, "args": {"threads": 1}}
     keys = [{"name": "me", "key_env": "OPERATOR", "role": "operator"}]
@@ -141,7 +139,7 @@ async def test_a_real_engine_elsewhere_is_measured_alone_and_tells_all_of_itself
 
 
 @pytest.mark.timeout(240)
-async def test_vllm_that_drafts_with_a_model_agrees_on_time_and_tokens(gearshift: Start, hf: str) -> None:
+async def test_vllm_that_drafts_with_a_model_agrees_on_time_and_tokens(gearshift: StartServer, hf: str) -> None:
     """A model that drafts for itself: greedy answers accept nearly all, so that an event carries several tokens."""
     drafting = {
         "engine": "vllm",

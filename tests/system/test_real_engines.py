@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 
-from system.harness import ENV, alive, marked, read, run_serve, until
+from system.harness import ENV, StartServer, alive, marked, read, run_serve, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
-Start = Callable[..., Any]
 
 REPEATING = "Repeat this sentence five times: the cat sat on the mat and the dog sat on the cat."
 
@@ -28,7 +26,7 @@ def one_group(*names: str) -> dict[str, Any]:
     return {"one": {"swap": True, "members": [f"m:{name}" for name in names]}}
 
 
-async def test_llama_variants_swap_and_leave_nothing_behind(gearshift: Start, gguf: str) -> None:
+async def test_llama_variants_swap_and_leave_nothing_behind(gearshift: StartServer, gguf: str) -> None:
     variants = {"a": llama(gguf), "b": llama(gguf, kv_dtype="q8_0", context=4096)}
     server = await gearshift(variants, env=ENV, groups=one_group("a", "b"))
     first = await server.chat("m:a", max_tokens=8)
@@ -48,7 +46,7 @@ async def test_llama_variants_swap_and_leave_nothing_behind(gearshift: Start, gg
     assert marked(server.home) == []
 
 
-async def test_two_llama_variants_that_fit_are_resident_together(gearshift: Start, gguf: str) -> None:
+async def test_two_llama_variants_that_fit_are_resident_together(gearshift: StartServer, gguf: str) -> None:
     server = await gearshift({"a": llama(gguf), "b": llama(gguf)}, env=ENV)
     await server.chat("m:a", max_tokens=2)
     await server.chat("m:b", max_tokens=2)
@@ -57,7 +55,7 @@ async def test_two_llama_variants_that_fit_are_resident_together(gearshift: Star
     assert all(row["planned_bytes"] for row in rows.values())
 
 
-async def test_a_start_is_compared_with_its_plan_and_the_next_plan_knows(gearshift: Start, gguf: str) -> None:
+async def test_a_start_is_compared_with_its_plan_and_the_next_plan_knows(gearshift: StartServer, gguf: str) -> None:
     server = await gearshift({"a": llama(gguf)}, env=ENV)
     await server.chat("m:a", max_tokens=2)
     compared = (await server.first_event("plan.compared"))["data"]
@@ -66,7 +64,9 @@ async def test_a_start_is_compared_with_its_plan_and_the_next_plan_knows(gearshi
     await until((server.home / "calibrations.json").exists, what="the kept calibration")
 
 
-async def test_ngram_speculation_really_drafts_and_the_neutral_metrics_say_so(gearshift: Start, gguf: str) -> None:
+async def test_ngram_speculation_really_drafts_and_the_neutral_metrics_say_so(
+    gearshift: StartServer, gguf: str
+) -> None:
     server = await gearshift({"a": llama(gguf, speculation={"method": "ngram"})}, env=ENV)
     prompt = "The cat sat on the mat and the dog sat on the cat. " * 16
     body = {"model": "m:a", "prompt": prompt, "max_tokens": 96, "temperature": 0, "ignore_eos": True}
@@ -77,7 +77,7 @@ async def test_ngram_speculation_really_drafts_and_the_neutral_metrics_say_so(ge
     assert any(float(line.rpartition(" ")[2]) > 0 for line in drafts), drafts
 
 
-async def test_a_llama_server_killed_mid_stream_is_told_and_restarted(gearshift: Start, gguf: str) -> None:
+async def test_a_llama_server_killed_mid_stream_is_told_and_restarted(gearshift: StartServer, gguf: str) -> None:
     server = await gearshift({"a": llama(gguf)}, env=ENV)
     async with server.streaming("m:a", max_tokens=1500, ignore_eos=True) as stream:
         while b"content" not in await stream.content.readuntil(b"\n\n"):
@@ -91,7 +91,9 @@ async def test_a_llama_server_killed_mid_stream_is_told_and_restarted(gearshift:
     await server.until_state("m:a", "ready")
 
 
-async def test_weights_that_are_no_model_fail_with_the_engines_own_root_cause(gearshift: Start, tmp_path: Any) -> None:
+async def test_weights_that_are_no_model_fail_with_the_engines_own_root_cause(
+    gearshift: StartServer, tmp_path: Any
+) -> None:
     rubbish = tmp_path / "rubbish.gguf"
     rubbish.write_bytes(b"not a model" * 100)
     server = await gearshift({"a": llama(str(rubbish))}, env=ENV)
@@ -104,7 +106,7 @@ async def test_weights_that_are_no_model_fail_with_the_engines_own_root_cause(ge
 
 
 async def test_a_flag_that_this_build_no_longer_has_is_refused_before_anything_starts(
-    gearshift: Start, gguf: str
+    gearshift: StartServer, gguf: str
 ) -> None:
     server = await gearshift({"a": llama(gguf, args={"no-mmap": True})}, env=ENV, run=False)
     code, said = run_serve(server)
@@ -114,7 +116,7 @@ async def test_a_flag_that_this_build_no_longer_has_is_refused_before_anything_s
     assert "load-mode" in said
 
 
-async def test_the_openai_sdk_streams_from_a_real_engine(gearshift: Start, gguf: str) -> None:
+async def test_the_openai_sdk_streams_from_a_real_engine(gearshift: StartServer, gguf: str) -> None:
     server = await gearshift({"a": llama(gguf)}, env=ENV)
     async with openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none") as client:
         stream = await client.chat.completions.create(
@@ -130,7 +132,7 @@ async def test_the_openai_sdk_streams_from_a_real_engine(gearshift: Start, gguf:
 
 
 @pytest.mark.timeout(420)
-async def test_vllm_and_llama_swap_in_both_directions(gearshift: Start, gguf: str, hf: str) -> None:
+async def test_vllm_and_llama_swap_in_both_directions(gearshift: StartServer, gguf: str, hf: str) -> None:
     """Start of vLLM on two cores: about a minute. One test carries all that needs it."""
     vllm = {
         "engine": "vllm",

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from artifacts.gguf_bytes import gguf_bytes
 from gearshift import __version__
 from gearshift.hardware import core_count
 from gearshift.store import Measurements
-from system.harness import Gearshift, chat_body
+from system.harness import Gearshift, StartServer, chat_body
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
-Start = Callable[..., Any]
 
 ENGINE = Path(__file__).parents[1] / "fakes/truth_engine.py"
 KEY = "the-operators-own-key"
@@ -38,7 +36,7 @@ def engine(weights: Path, **config: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def server(gearshift: Start, tmp_path: Path) -> Gearshift:
+async def server(gearshift: StartServer, tmp_path: Path) -> Gearshift:
     """Two variants that do not fit beside each other, behind a key."""
     variants = {}
     for name in ("a", "b"):

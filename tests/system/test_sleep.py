@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fakes.engine_argv import FAKE_ENGINE
-from system.harness import alive, bench
+from system.harness import StartServer, alive, bench
 
 pytestmark = pytest.mark.anyio
 
-Start = Callable[..., Any]
 GPU = {"GEARSHIFT_FAKE_GPUS": "1x24GiB"}
 API_SERVER = f"""\
 import argparse, os, sys
@@ -57,7 +55,9 @@ def sleeper(vllm: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-async def test_a_variant_makes_room_by_sleeping_and_wakes_for_its_next_request(gearshift: Start, vllm: Path) -> None:
+async def test_a_variant_makes_room_by_sleeping_and_wakes_for_its_next_request(
+    gearshift: StartServer, vllm: Path
+) -> None:
     server = await gearshift({"a": sleeper(vllm), "b": sleeper(vllm)}, env=GPU)
     assert (await server.chat("m:a")).text
     pids = (await server.row("m:a"))["pids"]
@@ -71,7 +71,7 @@ async def test_a_variant_makes_room_by_sleeping_and_wakes_for_its_next_request(g
     assert (await server.row("m:b"))["state"] == "sleeping"
 
 
-async def test_a_wake_without_a_token_becomes_a_cold_start(gearshift: Start, vllm: Path) -> None:
+async def test_a_wake_without_a_token_becomes_a_cold_start(gearshift: StartServer, vllm: Path) -> None:
     server = await gearshift({"a": sleeper(vllm, args={"hf-overrides": "--sleep-broken"}), "b": sleeper(vllm)}, env=GPU)
     assert (await server.chat("m:a")).text
     (pid, *_) = (await server.row("m:a"))["pids"]
@@ -85,7 +85,7 @@ async def test_a_wake_without_a_token_becomes_a_cold_start(gearshift: Start, vll
 
 
 async def test_swaps_of_variants_that_sleep_are_measured_asleep_too(
-    gearshift: Start, vllm: Path, tmp_path: Path
+    gearshift: StartServer, vllm: Path, tmp_path: Path
 ) -> None:
     gpu = tmp_path / "gpu.json"
     one = sleeper(vllm, args={"hf-overrides": f"--gpu-file={gpu}"})
