@@ -38,9 +38,9 @@ def lock_holder(path: Path) -> Holder | None:
     except OSError:
         return _holder_of_deleted(path)
     try:
-        if _locked(descriptor, fcntl.LOCK_SH):
+        if _try_lock(descriptor, fcntl.LOCK_SH):
             return _holder_of_deleted(path)
-        text = _written(descriptor)
+        text = _pid_text(descriptor)
         return Holder(int(text)) if text.isdigit() else None
     finally:
         os.close(descriptor)
@@ -66,7 +66,7 @@ class StateLock:
         except OSError as error:
             raise unusable_state(self._paths, error.strerror) from error
         try:
-            self._take(descriptor)
+            self._acquire(descriptor)
             self._check_deleted()
         except BaseException:
             os.close(descriptor)
@@ -74,12 +74,13 @@ class StateLock:
         self._descriptor = descriptor
         return self
 
-    def _take(self, descriptor: int) -> None:
+    def _acquire(self, descriptor: int) -> None:
+        """Take the lock and write our pid into it; a holder that is just dying is waited for."""
         began = time.monotonic()
-        while not _locked(descriptor):
-            holder = _written(descriptor)
-            if time.monotonic() - began > (_LIVING_S if _lives(holder) else _DYING_S):
-                raise self._taken(holder)
+        while not _try_lock(descriptor):
+            holder = _pid_text(descriptor)
+            if time.monotonic() - began > (_LIVING_S if _still_lives(holder) else _DYING_S):
+                raise self._held_by(holder)
             time.sleep(0.01)
         try:
             os.ftruncate(descriptor, 0)
@@ -87,7 +88,7 @@ class StateLock:
         except OSError as error:
             raise unusable_state(self._paths, error.strerror) from error
 
-    def _taken(self, holder: str) -> GearshiftError:
+    def _held_by(self, holder: str) -> GearshiftError:
         who = Holder(int(holder)) if holder.isdigit() else "which has not said its pid yet"
         msg = f"another Gearshift runs on the state folder {self._paths.state}: {who}"
         return GearshiftError(msg, hint="stop it with `gearshift stop`, or give this one its own GEARSHIFT_HOME")
@@ -119,11 +120,13 @@ class StateLock:
             self._descriptor = None
 
 
-def _written(descriptor: int) -> str:
+def _pid_text(descriptor: int) -> str:
+    """What the lock file says of its holder; empty before the holder has written its pid."""
     return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
 
 
-def _locked(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Lock it if nobody else has; whether that worked."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -131,7 +134,7 @@ def _locked(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def _lives(holder: str) -> bool:
+def _still_lives(holder: str) -> bool:
     """A process that is being taken apart has lost its command line already."""
     process = read_process(int(holder)) if holder.isdigit() else None
     return process is not None and process.alive and not command_line(process.pid).startswith("[")
