@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
-from gearshift.domain.units import format_change, format_detectable, format_paired
 from gearshift.engines.llamacpp_build import engine_name
 from gearshift.report.agreement import agreement
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
@@ -15,6 +14,7 @@ from gearshift.report.documents import OURS, Experiment, name_of
 from gearshift.report.reproduction import recipe
 from gearshift.report.tables import cell_table, tail_table
 from gearshift.report.words import LABELS
+from gearshift.stats.wording import format_change, format_detectable, format_paired
 
 _TITLES = {
     "ladder": "What context costs",

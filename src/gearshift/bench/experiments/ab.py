@@ -14,9 +14,9 @@ from gearshift.bench.retries import Retries
 from gearshift.bench.rig import Prepared
 from gearshift.bench.runner import Runner
 from gearshift.bench.trial import Trial
-from gearshift.domain.units import format_change
 from gearshift.stats import Pair, Verdict, compare, median
 from gearshift.stats.estimate import Estimate
+from gearshift.stats.wording import format_change
 
 Metric = Literal["decode_tok_s", "output_tok_s", "ttft_s"]
 DEFAULT_PAIRS = 8

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from gearshift.cli.output import folded_table
-from gearshift.domain.units import format_bytes, format_change, format_detectable, format_duration, format_paired
+from gearshift.domain.units import format_bytes, format_duration
 from gearshift.engines.llamacpp_build import engine_name
+from gearshift.stats.wording import format_change, format_detectable, format_paired
 
 Json = Mapping[str, Any]
 _MOST_POSITIONS = 5  # an n-gram drafter has 64
