@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advice.plan_models import DENSE, write_config, write_hybrid, write_hybrid_gguf
+from gearshift.advice.box import Box, box_of
 from gearshift.advice.measured import Measured
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, speed_of
-from gearshift.advice.plan_variants import Box, ask_variant, box_of, cards_of
+from gearshift.advice.plan_variants import ask_variant, cards_of
 from gearshift.artifacts.model import read_model
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.errors import GearshiftError

@@ -116,6 +116,28 @@ def test_ps_imports_nothing_heavy(admin: FakeAdmin) -> None:
     assert admin.rows
 
 
+def test_a_plan_from_flags_reads_no_configuration_and_looks_for_no_engine(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}')
+    heavy = {
+        "aiohttp",
+        "asyncio",
+        "pydantic",
+        "starlette",
+        "uvicorn",
+        "yaml",
+        "gearshift.config",
+        "gearshift.toolchain",
+    }
+    program = (
+        "import sys; from gearshift.__main__ import main\n"
+        "try: main()\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    asked = ["plan", "--engine", "vllm", "--weights", str(tmp_path), "--context", "4096", "--gpu", "24:936", "--json"]
+    done = subprocess.run([sys.executable, "-c", program, *asked], capture_output=True, text=True, check=True)
+    assert '"block_size": 16' in done.stdout
+    assert heavy & set(done.stderr.split()) == set()
+
+
 def test_a_pipe_closed_by_its_reader_is_no_traceback(admin: FakeAdmin) -> None:
     with subprocess.Popen([*PROGRAM, "ps"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gearshift.artifacts.facts import ModelFacts
@@ -12,6 +13,7 @@ from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import EngineKind, Speculation
 from gearshift.planner import DeviceKind, Gpu, PlannedDevice, PlanRequest
 
+ReadModel = Callable[[Path], ModelFacts]
 OFF = Speculation("off")  # said, unlike None, which leaves it as it is
 _SPECULATION = re.compile(r"(?P<method>off|mtp|ngram)(?::(?P<tokens>\d+))?|draft:(?P<path>.+?)(?::(?P<drafted>\d+))?")
 _ONLY: Mapping[str, EngineKind] = {
@@ -89,6 +91,14 @@ def changed(request: PlanRequest, given: Mapping[str, Any]) -> PlanRequest:
     changed_request = replace(request, **fields)
     off = changed_request.speculation == OFF
     return replace(changed_request, speculation=None) if off else changed_request
+
+
+def with_draft(request: PlanRequest, read_model: ReadModel) -> PlanRequest:
+    """With the facts of the separate draft model, where its file is here. Raises what ``read_model`` raises."""
+    named = request.speculation.draft if request.speculation else None
+    if named is None or not Path(named).exists():
+        return request
+    return replace(request, draft=read_model(Path(named)))
 
 
 def flag_devices(kind: DeviceKind, count: int, gpu: Gpu | None, here: Sequence[Device]) -> tuple[PlannedDevice, ...]:

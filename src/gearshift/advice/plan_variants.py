@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gearshift.advice.box import Box
 from gearshift.advice.plan import PlanAnswer, SpeedQuestion, answer, loadable
-from gearshift.advice.plan_flags import changed
-from gearshift.artifacts import ModelFacts
+from gearshift.advice.plan_flags import ReadModel, changed, with_draft
 from gearshift.config import presence
 from gearshift.domain.device import CPU_DEVICE, Device
 from gearshift.domain.variant import Variant
 from gearshift.planner import (
     Calibration,
-    Gpu,
     Plan,
     PlannedDevice,
     PlanRequest,
@@ -25,22 +24,6 @@ from gearshift.planner import (
     request_for,
     settled,
 )
-
-ReadModel = Callable[[Path], ModelFacts]
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Where a variant would run. ``others``: bytes that other processes hold, by device id."""
-
-    devices: tuple[Device, ...]
-    others: Mapping[str, int] = field(default_factory=dict)
-    ram_bytes: int | None = None  # of the host, None = another one
-
-
-def box_of(gpu: Gpu, cards: int) -> Box:
-    """A box that is not here: cards of one kind, empty."""
-    return Box(tuple(Device(f"gpu{index}", index, gpu.name, gpu.total_bytes) for index in range(cards)))
 
 
 def cards_of(variant: Variant) -> int:
@@ -82,14 +65,6 @@ def _tried(request: PlanRequest, changes: Mapping[str, Any]) -> PlanRequest:
     """With the changes; what an earlier start showed was of the settings as they were, and says nothing of others."""
     tried = changed(request, changes)
     return tried if tried == request else replace(tried, calibration=None)
-
-
-def with_draft(request: PlanRequest, read_model: ReadModel) -> PlanRequest:
-    """With the facts of the separate draft model, where its file is here. Raises what ``read_model`` raises."""
-    named = request.speculation.draft if request.speculation else None
-    if named is None or not Path(named).exists():
-        return request
-    return replace(request, draft=read_model(Path(named)))
 
 
 def _request(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gearshift.advice.bandwidths import Bandwidths, card_here
-from gearshift.advice.plan_variants import Box
+from gearshift.advice.box import Box
 from gearshift.cli.session import Session
 from gearshift.domain.device import Device, DeviceMemory
 from gearshift.domain.errors import GearshiftError
