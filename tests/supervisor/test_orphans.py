@@ -19,7 +19,7 @@ from fakes.living import alive, wait_for
 from gearshift.domain.paths import Paths
 from gearshift.hardware.processes import below, read_process, snapshot
 from gearshift.supervisor import StateLock, reap_orphans
-from gearshift.supervisor.members import marker_of
+from gearshift.supervisor.own_processes import marker_of
 from gearshift.supervisor.state_file import ChildRecord, Member, StateFile, marker_prefix
 
 HARD = {

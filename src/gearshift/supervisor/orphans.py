@@ -12,7 +12,7 @@ from gearshift.domain.errors import GearshiftError
 from gearshift.domain.paths import Paths
 from gearshift.hardware import processes
 from gearshift.hardware.processes import Process
-from gearshift.supervisor import members
+from gearshift.supervisor import own_processes
 from gearshift.supervisor.state_file import ChildRecord, StateFile, marker_prefix
 
 GRACE_S = 5.0
@@ -45,7 +45,7 @@ def survivors(records: Iterable[ChildRecord], is_ours: Callable[[str], bool]) ->
             variants[pid] = record.variant
     by_marker = {record.marker: record.variant for record in records}
     for pid in everything.keys() - variants.keys() - {os.getpid()}:
-        if (marker := members.marker_of(pid)) and is_ours(marker):
+        if (marker := own_processes.marker_of(pid)) and is_ours(marker):
             variants[pid] = by_marker.get(marker)
     for pid in tuple(variants):
         for child in processes.below([pid], everything):
@@ -79,13 +79,13 @@ def _signal_until_gone(find: Callable[[], Collection[Process]], number: int, dea
     told: set[Process] = set()
     while left := find():
         for process in set(left) - told:
-            members.send(process, number)
+            own_processes.send(process, number)
         told.update(left)
         if time.monotonic() >= end:
             return left
         time.sleep(_LOOK_S)
         for process in told:
-            members.collect(process.pid)
+            own_processes.collect(process.pid)
     return ()
 
 

@@ -12,8 +12,8 @@ from gearshift.hardware import processes
 from gearshift.hardware.processes import Process
 from gearshift.supervisor.keeper_handle import KeeperHandle, KeeperJob
 from gearshift.supervisor.keepers import IdleKeeper
-from gearshift.supervisor.members import MARKER
 from gearshift.supervisor.orphans import KILL_S, end_all, survivors
+from gearshift.supervisor.own_processes import MARKER
 from gearshift.supervisor.racing import never
 from gearshift.supervisor.state_file import ChildRecord, Member
 
