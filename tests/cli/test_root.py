@@ -120,7 +120,6 @@ def test_a_plan_from_flags_reads_no_configuration_and_looks_for_no_engine(tmp_pa
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}')
     heavy = {
         "aiohttp",
-        "asyncio",
         "pydantic",
         "starlette",
         "uvicorn",
