@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gearshift.bench.importers import Imported, cross_check, keep, read_file
 from gearshift.bench.importers.imported import ImportFormatError
-from gearshift.bench.results import IncomparableError, diff, to_csv
+from gearshift.bench.results import IncomparableError, diff, experiment_json, to_csv
 from gearshift.store import open_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -383,6 +383,9 @@ def test_imports_enter_the_store_under_their_own_tool(tmp_path: Path) -> None:
     assert (found.record.tool, found.record.model, found.state) == ("vllm bench serve", "org/model", "done")
     assert [cell.record.valid for cell in found.cells] == [False]  # its peak lies below its mean
     assert found.cells[0].record.figures["ttft_s"]["mean"] == 0.2
+    shown = experiment_json(found)["cells"]
+    assert isinstance(shown, list)
+    assert shown[0]["valid"] is False
     with pytest.raises(IncomparableError, match="no valid cell"):
         diff(found, found)
 

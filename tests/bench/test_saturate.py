@@ -19,13 +19,17 @@ from gearshift.bench.validity import Limits
 async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
     """One slot of 20 ms a request serves 50 requests a second; 20 hold, 500 queue up far past the limit."""
     script = Script(ttft_s=0.012, step_s=0.002, slots=1)
-    base = CellPlan("", depth=48, output=5, requests=24, trials=1)
+    base = CellPlan("", depth=48, output=5, requests=8, trials=1)
     patient = Limits(decode_share=1000.0, ttft_share=1000.0, cpu=2.0)
     async with serve(script) as server, Rig(server.url, limits=patient) as rig:
         plan = saturate.plan(base, first_rate=20.0, factor=25.0)
         result = await saturate.run(Runner(rig), plan, saturate.Goal(ttft_s=0.3))
     assert [cell.plan.rate for cell in result.cells] == [20.0, 500.0]
     assert result.outcome.advice[0].startswith("holds 20 requests/s")
+    assert "had their first token within 300 ms" in result.outcome.advice[0]
+    assert [cell.plan.requests for cell in result.cells] == [8, 200]
+    assert result.outcome.findings is not None
+    assert result.outcome.findings["goal"] == {"ttft_s": 0.3, "tpot_s": None}
 
 
 @pytest.mark.anyio

@@ -53,6 +53,14 @@ def test_a_late_loop_that_a_long_decode_does_not_feel_still_blurs_a_short_ttft()
     assert names(flags) == ["ttft_uncertain"]
 
 
+@pytest.mark.parametrize(("due_s", "named"), [(0.5, ["no_steady_state"]), (0.7, [])])
+def test_an_open_loop_must_go_on_longer_than_its_answers_take(due_s: float, named: list[str]) -> None:
+    """An answer takes 0.2 s to its last token."""
+    samples = [replace(sample(), planned_s=0.0), replace(sample(), planned_s=due_s, started_s=due_s)]
+    flags = judge(replace(PLAN, rate=2.0), [trial(*samples), trial(*samples)])
+    assert names(flags) == named
+
+
 def test_trials_that_were_run_again_are_counted() -> None:
     (flag,) = judge(PLAN, [replace(trial(), attempts=3), trial()])
     assert flag.name == "trials_run_again"

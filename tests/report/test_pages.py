@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import external_file
 
+from gearshift.bench.validity import INVALIDATING
 from gearshift.domain.errors import GearshiftError
 from gearshift.report import assemble, read_documents, to_html, to_markdown
-from gearshift.report.caveats import MEANINGS
+from gearshift.report.caveats import MEANINGS, SPOILING, caveats
 
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "recorded.json").read_text())
 
@@ -111,6 +112,42 @@ def test_every_flag_that_a_cell_can_have_is_explained() -> None:
     table = page[page.index("## What a cell says") : page.index("## Repeats")]
     named = {name for name in re.findall(r"`([a-z_]+)`", table) if "_" in name and not name.endswith("_s")}
     assert named <= MEANINGS.keys()
+
+
+def test_a_flag_that_spoils_nothing_is_not_said_to() -> None:
+    """A cell that is invalid has other flags too, which are not why."""
+    cell = {"depth": 512, "valid": False, "flags": ["cache_unknown", "client_overloaded"]}
+    found = caveats(read_documents([{"experiment": "ladder", "target": {}, "cells": [cell]}]))
+    assert [name for words in found if "Not valid." in words for name in [words.partition(":")[0]]] == [
+        "client_overloaded"
+    ]
+    assert SPOILING == INVALIDATING
+
+
+def test_a_rate_shows_the_share_of_its_requests_that_were_good() -> None:
+    rows = [
+        {"rate": 0.5, "share": 1.0, "low": 0.84, "high": 1.0},
+        {"rate": 0.75, "share": 0.9, "low": 0.7, "high": 0.97},
+    ]
+    cells = [{"setting": f"{row['rate']}/s", "valid": True, "flags": []} for row in rows]
+    document = {"experiment": "saturate", "target": {}, "cells": cells, "findings": {"goodput": rows}}
+    lines = to_markdown(assemble(read_documents([document]))).splitlines()
+    assert "| 0.5/s | 100 % (84 % to 100 %) | yes |" in lines
+    assert "| 0.75/s | 90 % (70 % to 97 %) | yes |" in lines
+
+
+def test_a_nested_condition_of_another_tool_is_told_without_what_says_nothing() -> None:
+    conditions = {"data": [{"prompt_tokens": 32, "stdev": None, "branches": []}], "seed": 42, "of": None}
+    document = {
+        "tool": "guidellm",
+        "conditions": conditions,
+        "rows": [{"depth": 1}],
+        "definitions": {},
+        "invariants": [],
+    }
+    post = to_markdown(assemble(read_documents([document])))
+    assert '| guidellm: data | [{"prompt_tokens": 32}] |' in post
+    assert "| guidellm: of" not in post
 
 
 def test_results_of_two_tools_are_told_to_be_two() -> None:

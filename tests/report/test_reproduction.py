@@ -23,6 +23,7 @@ def document(experiment: str, *plans: dict[str, Any], target: Any = VARIANT, **m
     return {"experiment": experiment, "target": target, "cells": [], "plan": {"cells": list(plans)}, **more}
 
 
+A, B = {"url": "http://a:1", "model": "plain"}, {"url": "http://b:2", "model": "drafted"}
 TARGETS = {"targets": {"off": VARIANT, "2": {"provenance": {"variant": "m:mtp"}}}}
 LINES = [
     (
@@ -37,6 +38,55 @@ LINES = [
         document("speculation", {**CELL, "setting": "off"}, {**CELL, "setting": "2"}, findings=TARGETS),
         (
             "gearshift bench speculation --tokens off=m:a,2=m:mtp --levels 2 --depths 512"
+            " --output 64 --requests 4 --repeats 3"
+        ),
+    ),
+    (
+        document(
+            "speculation",
+            {**CELL, "setting": "off"},
+            {**CELL, "setting": "2"},
+            target=A,
+            findings={"targets": {"off": A, "2": B}},
+        ),
+        (
+            "gearshift bench speculation --tokens off=http://a:1,2=http://b:2 --levels 2 --depths 512"
+            " --output 64 --requests 4 --repeats 3"
+        ),
+    ),
+    (
+        document(
+            "speculation",
+            {**CELL, "setting": "off"},
+            {**CELL, "setting": "2"},
+            target=A,
+            findings={"targets": {"off": A, "2": {**A, "model": "drafted"}}},
+        ),
+        (
+            "gearshift bench speculation --tokens off=plain,2=drafted --levels 2 --depths 512 --url http://a:1"
+            " --output 64 --requests 4 --repeats 3"
+        ),
+    ),
+    (
+        document(
+            "ab",
+            {**CELL, "setting": "http://a:1"},
+            {**CELL, "setting": "http://b:2"},
+            target=A,
+            findings={"targets": {"http://a:1": A, "http://b:2": B}},
+        ),
+        "gearshift bench ab http://a:1 http://b:2 --input 512 --streams 2 --output 64 --requests 4 --repeats 3",
+    ),
+    (
+        document(
+            "saturate",
+            {**CELL, "rate": 0.5},
+            {**CELL, "rate": 0.75, "requests": 6},
+            {**CELL, "rate": 1.125, "requests": 9},
+            findings={"goal": {"ttft_s": 2.0, "tpot_s": 0.05}},
+        ),
+        (
+            "gearshift bench saturate --ttft 2s --tpot 0.05s --rate 0.5 --factor 1.5 --steps 3 --input 512 --model m:a"
             " --output 64 --requests 4 --repeats 3"
         ),
     ),

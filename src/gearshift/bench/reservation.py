@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gearshift.bench.cell import CellResult
 
-TOUCHING = ("single_run", "busy_cores", "gpu_throttled", "drift", "first_trial_odd", "outlier_trial")
+TOUCHING = ("single_run", "busy_cores", "gpu_throttled", "drift", "first_trial_odd", "outlier_trial", "no_steady_state")
 
 
 def reserved(words: str, cells: Iterable[CellResult]) -> str:

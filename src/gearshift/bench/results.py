@@ -83,7 +83,7 @@ def experiment_json(experiment: StoredExperiment) -> dict[str, object]:
     return {
         **experiment_head(experiment),
         "target": dict(experiment.record.target),
-        "cells": [dict(cell.record.figures) for cell in experiment.cells],
+        "cells": [{"valid": cell.record.valid, **cell.record.figures} for cell in experiment.cells],
         **({"verdict": None, "advice": []} | dict(experiment.outcome or {})),
     }
 

@@ -20,6 +20,7 @@ _TEMPLATE_TOKENS = 64  # a chat template's fixed head may be cached in any cell:
 _LENGTH_SHARE = 0.02
 _FIT_TOKENS = 2  # what fitting may miss: words at a cut join into other tokens
 _OWN_LAG_SHARE = 0.05  # of a whole answer: a client that is later than that may have gathered its events itself
+_STEADY = 3.0  # times that an answer takes, for which an open loop must go on at least
 _SIGNIFICANT, _DRIFT = 0.05, 0.02
 
 INVALIDATING = frozenset({
@@ -74,6 +75,7 @@ def judge(plan: CellPlan, trials: Sequence[Trial], limits: Limits = DEFAULT_LIMI
         *_gpus(trials),
         *_repeats(trials, limits),
         *_lengths(plan, trials),
+        *_arrivals(plan, trials),
     ]
     return tuple(sorted(found, key=lambda flag: not flag.invalidates))
 
@@ -234,6 +236,15 @@ def _lengths(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
         yield Flag("answers_short", f"answers had {median(written):g} tokens, {plan.output} were meant")
     if refused := sorted({key for trial in trials for key in trial.refused}):
         yield Flag("keys_refused", f"asked without {' and '.join(refused)}, which the server refuses")
+
+
+def _arrivals(plan: CellPlan, trials: Sequence[Trial]) -> Iterator[Flag]:
+    """An open loop shows what a rate does only once answers end as fast as they begin."""
+    lasting = [sample.e2e_s for trial in trials for sample in trial.good if sample.e2e_s is not None]
+    due = [sample.planned_s for trial in trials for sample in trial.samples if sample.planned_s is not None]
+    if plan.rate is not None and lasting and due and max(due) < _STEADY * median(lasting):
+        detail = f"requests came for {max(due):.3g} s, and an answer took {median(lasting):.3g} s"
+        yield Flag("no_steady_state", f"{detail}: more requests would tell more")
 
 
 def _other_length(meant: int, trials: Sequence[Trial]) -> float | None:

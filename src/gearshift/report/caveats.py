@@ -16,6 +16,7 @@ MEANINGS = {
     "cache_was_warm": "Prompts that should have been new came from the cache.",
     "cache_was_cold": "Prompts that should have been cached were not.",
     "client_overloaded": "The load generator itself was too slow.",
+    "no_steady_state": "Requests came for too short a time to fill the server: a lasting rate may do worse.",
     "not_streamed": "Answers were not streamed, or something between gathered what was.",
     "keys_refused": "The server does not take everything that was to be asked of it.",
     "trials_run_again": "Repeats in which the load generator was late were thrown away and run again.",
@@ -39,28 +40,34 @@ MEANINGS = {
 }
 
 
+SPOILING = frozenset({
+    "nothing_succeeded", "requests_failed", "server_restarted", "foreign_requests", "cache_was_warm", "cache_was_cold",
+    "client_overloaded", "not_streamed", "tokens_do_not_reconcile",
+})  # fmt: skip
+
+
 def caveats(experiments: Sequence[Experiment]) -> tuple[str, ...]:
     """Every caveat once, with where it holds and the figures of its first case."""
     return (*_flags(experiments), *_imports(experiments), *_axes(experiments), *_interrupted(experiments))
 
 
 def _flags(experiments: Sequence[Experiment]) -> Iterator[str]:
-    found: dict[str, list[tuple[str, str, bool]]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for experiment in experiments:
         for cell in experiment.cells:
             for name, detail in cell.flags.items():
                 where = f"{experiment.kind} of {experiment.name}, {place(cell)}"
-                found.setdefault(name, []).append((where, detail, cell.valid))
+                found.setdefault(name, []).append((where, detail))
     total = sum(len(experiment.cells) for experiment in experiments)
-    for name, cases in sorted(found.items(), key=lambda item: all(valid for _, _, valid in item[1])):
+    for name, cases in sorted(found.items(), key=lambda item: item[0] not in SPOILING):
         yield _sentence(name, cases, total)
 
 
-def _sentence(name: str, cases: Sequence[tuple[str, str, bool]], total: int) -> str:
-    where, detail, _ = cases[0]
+def _sentence(name: str, cases: Sequence[tuple[str, str]], total: int) -> str:
+    where, detail = cases[0]
     meaning = MEANINGS.get(name, name.replace("_", " ") + ".")
     places = f"{len(cases)} of {total} cells, for instance {where}" if len(cases) > 1 else where
-    worth = "" if any(valid for _, _, valid in cases) else " Not valid."
+    worth = " Not valid." if name in SPOILING else ""
     return f"{name}: {meaning}{worth} In {places}{f' ({detail})' if detail else ''}."
 
 

@@ -70,7 +70,8 @@ def _table(table: Table) -> str:
             f"<{tag}{_kind(text, numeric=place in table.numeric)}>{_cell(text)}</{tag}>"
             for place, text in enumerate(cells)
         ]
-        return f"<tr>{''.join(texts)}</tr>"
+        spoilt = " class=no" if table.columns[-1] == "valid" and cells[-1] == "NO" else ""
+        return f"<tr{spoilt}>{''.join(texts)}</tr>"
 
     body = "\n".join(row(cells, "td") for cells in table.rows)
     head = row(table.columns, "th")

@@ -49,8 +49,22 @@ def _conditions(experiment: Experiment) -> Iterator[tuple[str, str]]:
         yield from _target(target)
     if experiment.tool != OURS:
         conditions = experiment.target.get("conditions") or {}
-        yield from ((f"{experiment.tool}: {key}", str(value)) for key, value in conditions.items())
+        yield from (
+            (f"{experiment.tool}: {key}", _plainly(value)) for key, value in conditions.items() if value is not None
+        )
         yield from ((f"{experiment.tool}: {key} means", text) for key, text in experiment.definitions.items())
+
+
+def _plainly(value: Any) -> str:
+    """A value of another tool's file; of a nested one what it states."""
+    return json.dumps(_stated(value), ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+def _stated(value: Any) -> Any:
+    """Without what says nothing: nulls and empty lists."""
+    if isinstance(value, dict):
+        return {key: _stated(inner) for key, inner in value.items() if inner is not None and inner not in ([], {})}
+    return [_stated(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _target(target: Json) -> Iterator[tuple[str, str]]:
@@ -135,7 +149,7 @@ def command(experiment: Experiment) -> str:
     words = ["gearshift", "bench", experiment.kind, *_OWN[experiment.kind](experiment)]
     if experiment.kind not in {"ab", "speculation"}:
         words += ["--model", experiment.name]
-    if not experiment.provenance:
+    if not experiment.provenance and not _urls(experiment):
         words += ["--url", str(experiment.target.get("url"))]
     words += ["--output", str(first["output"]), *_requests(experiment), "--repeats", str(first["trials"])]
     return shlex.join([*words, *_shape(first)])
@@ -178,10 +192,30 @@ def _concurrency(experiment: Experiment) -> list[str]:
 
 def _speculation(experiment: Experiment) -> list[str]:
     plan = experiment.plan
-    named = {setting: name_of(target) for setting, target in (experiment.findings.get("targets") or {}).items()}
+    urls = _urls(experiment)
+    named = {
+        setting: name_of(target) or str(target["url"] if urls else target.get("model"))
+        for setting, target in (experiment.findings.get("targets") or {}).items()
+    }
     settings = dict.fromkeys(str(cell["setting"]) for cell in plan)
     tokens = ",".join(f"{setting}={named[setting]}" if named.get(setting) else setting for setting in settings)
     return ["--tokens", tokens, "--levels", _column(plan, "concurrency"), "--depths", _column(plan, "depth")]
+
+
+def _urls(experiment: Experiment) -> bool:
+    """Whether each setting was a server of its own, that no Gearshift speaks for."""
+    return len({target.get("url") for target in experiment.targets}) > 1 and not experiment.provenance
+
+
+def _saturate(experiment: Experiment) -> list[str]:
+    plan, goal = experiment.plan, experiment.findings.get("goal") or {}
+    limits = [("--ttft", goal.get("ttft_s")), ("--tpot", goal.get("tpot_s"))]
+    first, second = plan[0]["rate"], plan[min(1, len(plan) - 1)]["rate"]
+    factor = ["--factor", f"{second / first:.6g}"] if len(plan) > 1 else []
+    return [
+        *(word for name, limit in limits if limit is not None for word in (name, f"{limit:g}s")),
+        *("--rate", f"{first:.6g}", *factor, "--steps", str(len(plan)), "--input", str(plan[0]["depth"])),
+    ]
 
 
 def _prefix(experiment: Experiment) -> list[str]:
@@ -218,4 +252,5 @@ _OWN = {
     "speculation": _speculation,
     "prefix": _prefix,
     "ab": _ab,
+    "saturate": _saturate,
 }

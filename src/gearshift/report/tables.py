@@ -21,8 +21,21 @@ Column = tuple[str, Callable[[Cell], str]]
 def cell_table(experiment: Experiment) -> Table:
     """The experiment's cells. An invalid one says so in its last column."""
     columns = _swap_columns() if experiment.kind == "swap" else _serving_columns()
+    if experiment.kind == "saturate":
+        columns[-2:-2] = [("within the goal", _goodput(experiment))]
     rows = [tuple(read(cell) for _, read in columns) for cell in experiment.cells]
     return without_empty(tuple(name for name, _ in columns), rows)
+
+
+def _goodput(experiment: Experiment) -> Callable[[Cell], str]:
+    """The share of a rate's requests that were good, with its interval."""
+    rows = {f"{row['rate']:.4g}/s": row for row in experiment.findings.get("goodput") or ()}
+
+    def read(cell: Cell) -> str:
+        row = rows.get(cell.setting)
+        return NONE if row is None else f"{share(row['share'])} ({share(row['low'])} to {share(row['high'])})"
+
+    return read
 
 
 def tail_table(experiment: Experiment) -> Table | None:

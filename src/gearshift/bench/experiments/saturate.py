@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import ExperimentResult, Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
+from gearshift.bench.reservation import reserved
 from gearshift.bench.runner import Runner
 from gearshift.bench.sample import Sample
+from gearshift.domain.units import format_duration
 
 _GOOD_SHARE = 0.95
 
@@ -21,6 +23,12 @@ class Goal:
 
     ttft_s: float
     tpot_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """What a good request has."""
+        per_token = "" if self.tpot_s is None else f" and at most {format_duration(self.tpot_s)} per token"
+        return f"their first token within {format_duration(self.ttft_s)}{per_token}"
 
     def met_by(self, sample: Sample) -> bool:
         late_s = 0.0 if sample.planned_s is None else max(0.0, sample.started_s - sample.planned_s)
@@ -46,10 +54,20 @@ class Goodput:
 def plan(base: CellPlan, *, first_rate: float, factor: float = 1.5, most: int = 10) -> ExperimentPlan:
     """At most ``most`` rates, each ``factor`` times the one before.
 
-    The base's concurrency is only the size of the warm-up: an open loop has no limit of its own.
+    The base's requests are those of the first rate; the others have as many more as they are faster, so that requests
+    come equally long at each: a few at a high rate are a burst that is over before a queue could grow. Its concurrency
+    is only the size of the warm-up: an open loop has no limit of its own.
     """
-    rates = [first_rate * factor**step for step in range(most)]
-    cells = (replace(base, experiment="saturate", rate=rate, setting=f"{rate:.4g}/s") for rate in rates)
+    cells = (
+        replace(
+            base,
+            experiment="saturate",
+            rate=first_rate * faster,
+            setting=f"{first_rate * faster:.4g}/s",
+            requests=math.ceil(base.requests * faster),
+        )
+        for faster in (factor**step for step in range(most))
+    )
     return ExperimentPlan("saturate", tuple(cells))
 
 
@@ -77,8 +95,9 @@ def goodput(cell: CellResult, goal: Goal) -> Goodput:
 def conclude(cells: Sequence[CellResult], goal: Goal) -> Outcome:
     """The highest rate that held, from valid cells only; the rows have all."""
     rows = [{**asdict(goodput(cell, goal)), "valid": cell.valid} for cell in cells]
-    advice = (*_highest([goodput(cell, goal) for cell in cells if cell.valid]), *_left_out(cells))
-    return Outcome(advice=advice, findings={"goodput": rows})
+    valid = [cell for cell in cells if cell.valid]
+    highest = (reserved(words, valid) for words in _highest([goodput(cell, goal) for cell in valid], goal))
+    return Outcome(advice=(*highest, *_left_out(cells)), findings={"goodput": rows, "goal": asdict(goal)})
 
 
 def _left_out(cells: Sequence[CellResult]) -> Iterator[str]:
@@ -87,16 +106,16 @@ def _left_out(cells: Sequence[CellResult]) -> Iterator[str]:
         yield f"of no account: {which}: {invalid[0].flags[0].detail}"
 
 
-def _highest(found: Sequence[Goodput]) -> Iterator[str]:
+def _highest(found: Sequence[Goodput], goal: Goal) -> Iterator[str]:
     held = [item for item in found if item.holds]
     if not found:
         return
     if not held:
-        words = f"even {found[0].rate:.3g} requests/s met the goal only {found[0].share:.0%} of the time: start lower"
+        words = f"even of {found[0].rate:.3g} requests/s only {found[0].share:.0%} had {goal.words}: start lower"
     elif len(held) == len(found):
-        words = f"{held[-1].rate:.3g} requests/s still held: raise the rate"
+        words = f"{held[-1].rate:.3g} requests/s still held ({held[-1].share:.0%} had {goal.words}): raise the rate"
     else:
-        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} within the goal)"
+        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} had {goal.words})"
     yield words
 
 

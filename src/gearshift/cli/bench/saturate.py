@@ -33,7 +33,8 @@ def command(asked: Asked, ttft: float, tpot: float | None, rate: float, factor: 
     """How much traffic does it take within limits of latency?
 
     An open loop: requests come at random moments whether or not earlier ones are done, and the rate rises until fewer
-    than 95 % of them are within the limits. Waiting to be sent counts.
+    than 95 % of them are within the limits. Waiting to be sent counts. --requests are those of the first rate; faster
+    ones have as many more, so that requests come equally long.
     """
     goal = saturate.Goal(ttft, tpot)
 

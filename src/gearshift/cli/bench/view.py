@@ -33,6 +33,7 @@ def render(document: Json, *, width: int | None = None) -> str:
     lines = [_head(document), "", _swap_table(cells, width) if kind == "swap" else _cell_table(cells, kind, width)]
     loaded = cells if kind in {"concurrency", "saturate"} else ()
     for section in (
+        _goodput(document),
         _tails(loaded),
         _engine(cells),
         _ceilings(document),
@@ -143,6 +144,13 @@ def _one(value: float, name: str) -> str:
 
 def _bytes(found: object) -> str:
     return format_bytes(round(found["median"])) if isinstance(found, Mapping) else "-"
+
+
+def _goodput(document: Json) -> Iterator[str]:
+    """The share of each rate's requests that met the goal, with its interval."""
+    for row in (document.get("findings") or {}).get("goodput") or ():
+        ends = f"{row['low']:.0%} to {row['high']:.0%}"
+        yield f"at {row['rate']:.4g}/s {row['share']:.0%} ({ends}) were within the goal"
 
 
 def _tails(cells: Sequence[Json]) -> Iterator[str]:
