@@ -21,7 +21,7 @@ class Outlet:
         self._descriptor = descriptor
         self._capacity = capacity
         self._lines: SimpleQueue[str | None] = SimpleQueue()  # None ends it
-        self._refused = 0  # for want of a place; written by the loggers' threads only
+        self._refused = 0  # the queue was full; written by the loggers' threads only
         self._failed = 0  # this and the next are written by the outlet's thread only
         self._told = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)

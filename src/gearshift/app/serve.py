@@ -91,7 +91,7 @@ async def _serve(loaded: LoadedConfig, config: Path, env: dict[str, str], listen
 
 
 async def _tell_when_lost(lock: StateLock, paths: Paths) -> None:
-    """Nothing we could write there again would be what others look for; so it is said, once."""
+    """Say once that the state folder is lost: what we could write there again is not what others look for."""
     while not await asyncio.to_thread(lambda: lock.lost):  # noqa: ASYNC110 - no event tells of it on every file system
         await asyncio.sleep(LOCK_CHECK_S)
     log.error(

@@ -19,7 +19,7 @@ class Journal:
     def __init__(self, first: int | None = None) -> None:
         """``first`` is the id of the first event: by default the time in microseconds since 1970.
 
-        A later server's ids so lie above every earlier one's, which gave out fewer than one each microsecond; they
+        So a later server's ids lie above every earlier one's, which gave out fewer than one each microsecond. They
         stay below 2**53 until 2255, so that any JSON reader has them exact.
         """
         self._events: deque[ServerEvent] = deque(maxlen=KEPT)

@@ -109,7 +109,7 @@ class Control:
         return self._share(lease_id, variant)
 
     def share_by(self, share: Callable[[str, str], Lease]) -> None:
-        """Who knows operators' leases says so: shares in them are asked of ``share`` from now on."""
+        """Have ``share`` hand out the shares in operators' leases from now on."""
         self._share = share
 
     def peek(self, variant: str) -> Upstream | None:

@@ -16,7 +16,7 @@ from gearshift.domain.leasing import Lease
 
 @dataclass(slots=True)
 class _Held:
-    told: OperatorLease
+    public: OperatorLease  # as the admin API shows it
     lease: Lease
     timer: asyncio.TimerHandle
     watch: asyncio.Task[None]
@@ -32,7 +32,7 @@ class OperatorLeases:
         control.share_by(self.share)
 
     def all(self) -> tuple[OperatorLease, ...]:
-        return tuple(held.told for held in self._held.values())
+        return tuple(held.public for held in self._held.values())
 
     async def take(self, variant: str, *, exclusive: bool, ttl_s: float) -> OperatorLease:
         """Wait for the variant like any request, then hold it. A caller that goes away leaves the queue."""
@@ -45,13 +45,13 @@ class OperatorLeases:
             raise
         if lease is None:  # only with a timeout, and there is none
             raise GearshiftError(f"no lease on {variant} was granted")
-        told = OperatorLease(
+        public = OperatorLease(
             secrets.token_hex(8), variant, exclusive, ttl_s, time.time() + ttl_s, lease.upstream.endpoint.base_url
         )
-        watch = asyncio.create_task(self._watch(told.id, lease), name=f"operator lease {told.id}")
-        self._held[told.id] = _Held(told, lease, self._arm(told.id, ttl_s), watch)
-        self._control.journal.add("lease.taken", id=told.id, variant=variant, exclusive=exclusive)
-        return told
+        watch = asyncio.create_task(self._watch(public.id, lease), name=f"operator lease {public.id}")
+        self._held[public.id] = _Held(public, lease, self._arm(public.id, ttl_s), watch)
+        self._control.journal.add("lease.taken", id=public.id, variant=variant, exclusive=exclusive)
+        return public
 
     def share(self, lease_id: str, variant: str) -> Lease:
         """A request's part in a lease: no wait, whatever the engine's slots. Raises UnknownIdError.
@@ -59,9 +59,9 @@ class OperatorLeases:
         It keeps nothing resident by itself, so it is taken back when the lease ends.
         """
         held = self._get(lease_id)
-        if held.told.variant != variant:
-            hint = f"name {held.told.variant} as the model, or take a lease on {variant}"
-            raise UnknownIdError(f"the lease {lease_id!r} is on {held.told.variant}, not on {variant}", hint=hint)
+        if held.public.variant != variant:
+            hint = f"name {held.public.variant} as the model, or take a lease on {variant}"
+            raise UnknownIdError(f"the lease {lease_id!r} is on {held.public.variant}, not on {variant}", hint=hint)
         whole = held.lease
         share = HeldLease(whole.variant, whole.upstream, Waited(0.0, 0.0), lambda: held.shares.discard(share))
         held.shares.add(share)
@@ -70,11 +70,11 @@ class OperatorLeases:
     def renew(self, lease_id: str, ttl_s: float | None) -> OperatorLease:
         """``ttl_s`` None: for as long as before. Raises UnknownIdError, and GearshiftError for a time out of range."""
         held = self._get(lease_id)
-        ttl_s = _checked(held.told.ttl_s if ttl_s is None else ttl_s)
+        ttl_s = _checked(held.public.ttl_s if ttl_s is None else ttl_s)
         held.timer.cancel()
         held.timer = self._arm(lease_id, ttl_s)
-        held.told = replace(held.told, ttl_s=ttl_s, expires=time.time() + ttl_s)
-        return held.told
+        held.public = replace(held.public, ttl_s=ttl_s, expires=time.time() + ttl_s)
+        return held.public
 
     def end(self, lease_id: str, reason: str = "released") -> None:
         """Raises UnknownIdError when there is none of that id (it may have expired)."""
@@ -85,7 +85,7 @@ class OperatorLeases:
         for share in held.shares:
             share.revoke(f"the operator's lease it was under has ended: {reason}")
         held.lease.release()
-        self._control.journal.add("lease.ended", id=lease_id, variant=held.told.variant, reason=reason)
+        self._control.journal.add("lease.ended", id=lease_id, variant=held.public.variant, reason=reason)
 
     def close(self) -> None:
         for lease_id in list(self._held):

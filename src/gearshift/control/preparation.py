@@ -65,7 +65,7 @@ class Preparation:
         return found.version if found else variant.engine.version
 
     def start_key(self, variant: Variant) -> str:
-        """What the variant's next start, or its last, is remembered by: another build of its engine is another."""
+        """The key under which its starts are remembered; it changes with the launch and with the engine's build."""
         found = self._found.get(variant.engine)
         return variant.start_key(found.build if found else None)
 
@@ -134,7 +134,7 @@ class Preparation:
         )
 
     def _replan(self, variant: Variant, install: EngineInstall) -> None:
-        """Where the engine is another than planned with: its pool and blocks may be others, too."""
+        """Plan again if the engine is not the one that was planned with: its pool and blocks may differ."""
         known = self._found.get(variant.engine)
         self._found[variant.engine] = install
         if (known is None or known.build != install.build) and (plan := self._planned(variant)):

@@ -74,7 +74,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """How a tree is asked to end before it is made to."""
+    """How a process tree is asked to end before it is killed."""
 
     grace_s: float
     signal: int = signal.SIGTERM
@@ -89,7 +89,7 @@ class HttpCall:
     path: str
     body: bytes | None = None
     timeout_s: float = 120.0
-    refusal: bytes | None = None  # an answer that holds this, blanks apart, means no, whatever its status
+    refusal: bytes | None = None  # a body that contains this, spaces ignored, means no, whatever the status
 
 
 @dataclass(frozen=True, slots=True)

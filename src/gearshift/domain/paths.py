@@ -31,12 +31,12 @@ class Paths:
 
     @property
     def calibrations(self) -> Path:
-        """What earlier starts taught about plans."""
+        """How far plans were from what earlier starts really took."""
         return self.state / "calibrations.json"
 
     @property
     def bandwidths(self) -> Path:
-        """What the memories of this box were seen to do."""
+        """Memory bandwidths that were measured on this box."""
         return self.state / "bandwidths.json"
 
     @property

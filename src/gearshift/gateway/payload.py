@@ -77,7 +77,7 @@ class JsonPayload:
 
 @dataclass(frozen=True, slots=True)
 class RawPayload:
-    """A body that is nobody's business: sent as it came. ``model`` is known from elsewhere, such as the path."""
+    """A body that is sent as it came, unread. ``model`` is known from elsewhere, such as the path."""
 
     model: str | None
     body: AsyncIterator[bytes] | None = None

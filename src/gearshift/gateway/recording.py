@@ -28,8 +28,8 @@ def recorded(services: Services, stamps: Stamps, figures: Figures, status: Calla
     """``with``: one request from its admission on; how it ended goes to the tally and the sink, what it raised goes on.
 
     ``status`` says what the client was sent so far, 0 while nothing was; a failure before that is recorded with the
-    status that it will be answered with. Want of memory becomes a refusal. Who is turned away at the gate never comes
-    here: strangers fill no store.
+    status that it will be answered with. Running out of memory becomes a refusal. A request that is turned away at the
+    gate never comes here, so that strangers cannot fill the store.
     """
     told = 0
     try:

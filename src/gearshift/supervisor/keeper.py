@@ -167,7 +167,7 @@ class Keeper:
         self.killed += len(tree)
 
     def _patience(self) -> float | None:
-        """Milliseconds until something is due by itself; the longer a SIGKILL is ago, the rarer the next look."""
+        """Milliseconds until the next look is due; the longer ago SIGKILL was sent, the rarer the looks."""
         if self.kill_at is None:
             return None
         left = self.kill_at - time.monotonic()
@@ -228,7 +228,7 @@ def send(pid: int, number: int) -> None:
 
 
 def main() -> None:
-    """Ignore what is meant for Gearshift: the keeper leaves when its tree has left."""
+    """Run one keeper. Signals that are meant for Gearshift are ignored: a keeper ends when its tree has ended."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     control = int(sys.argv[1])

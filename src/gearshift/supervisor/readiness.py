@@ -84,8 +84,8 @@ class Readiness:
     async def _check_owner(self, began: float) -> None:
         """A good answer counts only from a process of our own tree: another server may hold the port.
 
-        Foreign is what two looks find. An engine that dies right after its answer has let go of its port, or is about
-        to; that must not hide the cause of its death, which `_dies` tells.
+        A listener is foreign only if two looks in a row find it. An engine that dies right after its answer has let go
+        of its port, or is about to; it must not pass for a foreign server, since `_dies` knows the cause of its death.
         """
         port = self._spec.endpoint.port
         before: frozenset[str] = frozenset()
@@ -140,7 +140,7 @@ class Readiness:
                 )
 
     def _activity(self) -> Activity:
-        """While we cannot look, less than before: that counts as progress, and no load is ended on a guess."""
+        """Where we cannot look, a reading below all others: it counts as progress, so no load is ended on a guess."""
         try:
             return processes.activity(self._pids())
         except OSError:

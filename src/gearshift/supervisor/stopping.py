@@ -50,7 +50,7 @@ class MemoryWatch:
         self._at_start = await self._read((), self._devices)
 
     async def before_stop(self, pids: Collection[int]) -> None:
-        """Host memory is not read here: it goes with its process, and adding up a large one outlasts a stop."""
+        """Host memory is not read: it is freed with its process, and adding up a large one would outlast the stop."""
         gpus = [device for device in self._devices if device != CPU_DEVICE]
         host = {CPU_DEVICE: MemoryReading(CPU_DEVICE, 0, 0)} if CPU_DEVICE in self._devices else {}
         try:
