@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gearshift.domain.device import CPU_DEVICE
-from gearshift.domain.launch import EngineInstall, FlagMap, LaunchSpec, Placement
+from gearshift.domain.launch import Endpoint, EngineInstall, FlagMap, LaunchSpec, Placement
 from gearshift.domain.variant import Variant
 
 LOOPBACK = "127.0.0.1"
@@ -35,6 +35,11 @@ class LaunchRequest:
     def gpus(self) -> tuple[str, ...]:
         """The placement's GPUs by UUID, in order."""
         return tuple(device for device in self.placement.devices if device != CPU_DEVICE)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Loopback, at the port that was picked for this launch."""
+        return Endpoint(f"http://{LOOPBACK}:{self.port}", LOOPBACK, self.port)
 
     @property
     def context(self) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from gearshift.domain.launch import Endpoint, LaunchSpec, StopRule
-from gearshift.domain.variant import Variant
 from gearshift.engines.adapter import LOOPBACK, LaunchRequest
 from gearshift.engines.environment import child_environment, visible_devices
 from gearshift.engines.plain_log import PlainLog
@@ -30,7 +29,7 @@ class Command:
             variant=variant.id,
             argv=tuple(_fill(word, port) for word in variant.command or ()),
             env=child_environment("command", request.base_env, own, env),
-            endpoint=_endpoint(variant, request.port),
+            endpoint=_endpoint(request),
             served_name=str(variant.args.get("served-model-name") or variant.model),
             log=PlainLog(),
             probe=variant.probe,
@@ -47,10 +46,10 @@ def _fill(word: str, port: str) -> str:
     return word.replace("${port}", port)
 
 
-def _endpoint(variant: Variant, port: int) -> Endpoint:
+def _endpoint(request: LaunchRequest) -> Endpoint:
     """The fixed upstream where one is named, else the port we picked on this host."""
-    if variant.upstream is None:
-        return Endpoint(f"http://{LOOPBACK}:{port}", LOOPBACK, port)
-    base = _fill(variant.upstream, str(port)).rstrip("/")
+    if request.variant.upstream is None:
+        return request.endpoint
+    base = _fill(request.variant.upstream, str(request.port)).rstrip("/")
     parts = urlsplit(base)
     return Endpoint(base, parts.hostname or LOOPBACK, parts.port or (_HTTPS if parts.scheme == "https" else _HTTP))

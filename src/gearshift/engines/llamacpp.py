@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gearshift.domain.launch import Endpoint, LaunchSpec, MetricNames, StopRule
+from gearshift.domain.launch import LaunchSpec, MetricNames, StopRule
 from gearshift.domain.variant import Variant
 from gearshift.engines.adapter import LOOPBACK, LaunchRequest, is_local
 from gearshift.engines.arguments import Default, arguments, given_value
@@ -37,7 +37,7 @@ class LlamaCpp:
             variant=variant.id,
             argv=(*request.install.command, *arguments(request.flags, _defaults(request), variant.args)),
             env=child_environment("llama.cpp", request.base_env, _own_environment(request), variant.env),
-            endpoint=Endpoint(f"http://{LOOPBACK}:{request.port}", LOOPBACK, request.port),
+            endpoint=request.endpoint,
             served_name=_served_name(request),
             log=LlamaCppLog(),
             probe=variant.probe,

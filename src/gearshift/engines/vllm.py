@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from gearshift.domain.launch import Endpoint, HttpCall, LaunchSpec, MetricNames, SleepRule, StopRule
+from gearshift.domain.launch import HttpCall, LaunchSpec, MetricNames, SleepRule, StopRule
 from gearshift.domain.units import GIB
 from gearshift.engines.adapter import LOOPBACK, LaunchRequest, is_local
 from gearshift.engines.arguments import Default, arguments, given_value
@@ -46,7 +46,7 @@ class Vllm:
                 *arguments(request.flags, _defaults(request), variant.args),
             ),
             env=child_environment("vllm", request.base_env, _own_environment(request), variant.env),
-            endpoint=Endpoint(f"http://{LOOPBACK}:{request.port}", LOOPBACK, request.port),
+            endpoint=request.endpoint,
             served_name=_served_name(request),
             log=VllmLog(),
             probe=variant.probe,
