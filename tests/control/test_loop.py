@@ -318,7 +318,7 @@ async def test_a_swap_to_and_from_a_sleeper_is_recorded_with_sleep_and_wake_apar
         await it.control.close(drain_s=0)
         told = [event.data async for event in events if event.kind == "swap.done"]
     assert [(one["slept"], one["freed_bytes"], one["wake_s"]) for one in told] == [
-        ([], None, None), (["m:a"], 8 * GIB, None), ([], None, woken.wake_s)
+        ((), None, None), (("m:a",), 8 * GIB, None), ((), None, woken.wake_s)
     ]  # fmt: skip
 
 

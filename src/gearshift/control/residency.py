@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import structlog
@@ -25,6 +25,8 @@ from gearshift.domain.variant import Variant
 from gearshift.scheduler import Died, Event, LoadFailed, Phase, Ready, Slept, Slot, StopFailed, Stopped
 
 log = structlog.get_logger(__name__)
+
+_NOT_IN_EVENT = {"at", "failure"}  # of a swap's record: an event has its own time, and load.failed tells the cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,23 +194,8 @@ class Residency:
     def _record(self, variant: str, loading: Loading, loaded: Loaded | None, failure: str | None = None) -> None:
         record = self._swaps.arrived(variant, loading, loaded, failure)
         self.dependencies.sink.swap(record)
-        self.dependencies.journal.add(
-            "swap.done" if loaded else "swap.failed",
-            variant=variant,
-            stopped=list(loading.stopped),
-            drain_s=record.drain_s,
-            stop_s=record.stop_s,
-            memory_s=record.memory_s,
-            load_s=record.load_s,
-            probe_s=record.probe_s,
-            overhead_s=record.overhead_s,
-            total_s=record.total_s,
-            cold=record.cold,
-            slept=list(record.slept),
-            sleep_s=record.sleep_s,
-            wake_s=record.wake_s,
-            freed_bytes=record.freed_bytes,
-        )
+        facts = {name: value for name, value in asdict(record).items() if name not in _NOT_IN_EVENT}
+        self.dependencies.journal.add("swap.done" if loaded else "swap.failed", **facts)
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
