@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from gearshift.bench import campaign
 from gearshift.bench.budget import Pace
+from gearshift.bench.plan import CellPlan
 from gearshift.bench.rig import Rig
 from gearshift.bench.runner import Runner
 from gearshift.bench.truth import Script, serve
@@ -75,6 +77,20 @@ def test_lengths_of_cells_are_written_as_everywhere() -> None:
     document = {"defaults": {"output": "1k"}, "experiments": [{"kind": "saturate", "depth": "4K"}]}
     (step,) = campaign.read_campaign(document, context=None).steps
     assert {(cell.depth, cell.output) for cell in step.plan.cells} == {(4096, 1000)}
+
+
+def test_settings_may_be_called_as_the_verbs_options_are() -> None:
+    said = {"repeats": 5, "text": "code", "api": "completions", "natural_end": True, "output": 64}
+    meant = CellPlan("", trials=5, kind="code", dialect="completions", exact=False, output=64)
+    for document in (
+        {"defaults": said, "experiments": [{"kind": "ladder", "depths": [100]}]},
+        {"experiments": [{"kind": "ladder", "depths": [100], **said}]},
+    ):
+        (step,) = campaign.read_campaign(document, context=None).steps
+        assert step.plan.cells == (replace(meant, experiment="ladder", depth=100),)
+    from_file = {"experiments": [{"kind": "concurrency", "levels": [1], "prompts": "spec.jsonl"}]}
+    (step,) = campaign.read_campaign(from_file, context=None).steps
+    assert (step.plan.cells[0].kind, step.plan.cells[0].file) == ("file", "spec.jsonl")
 
 
 EVERY_KIND = {

@@ -199,7 +199,10 @@ async def test_cells_are_stored_as_they_are_done_and_come_back_the_same(measurem
 
     assert [cell.to_json() for cell in again.cells] == [cell.to_json() for cell in first.cells]
     listed = measurements.experiments()
-    assert [(found.state, found.cell_count) for found in listed] == [("done", 0), ("done", 2)]
+    # The second record is as whole as the first: whoever reports it needs no other.
+    assert [(found.state, found.cell_count) for found in listed] == [("done", 2), ("done", 2)]
+    stored = measurements.experiment(listed[0].id)
+    assert [cell.record.figures for cell in stored.cells] == [cell.to_json() for cell in first.cells]
 
 
 async def test_a_changed_plan_is_another_cell(measurements: Measurements) -> None:
@@ -284,6 +287,24 @@ async def test_progress_tells_the_time_left_once_a_cell_is_done() -> None:
     assert seen[0].left_s is None
     assert seen[1].left_s is not None
     assert seen[-1].left_s == 0
+
+
+async def test_cells_that_were_stored_before_tell_nothing_of_the_time_left(measurements: Measurements) -> None:
+    seen: list[RunProgress] = []
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        await Runner(rig, measurements=measurements).run(concurrency.plan(BASE, [1]), concurrency.conclude)
+        runner = Runner(rig, measurements=measurements, resume=True, progress=seen.append)
+        await runner.run(concurrency.plan(BASE, [1, 2, 4]), concurrency.conclude)
+    assert [progress.left_s is None for progress in seen] == [True, True, False, False]
+
+
+async def test_a_comparison_tells_its_pairs_and_the_time_left() -> None:
+    seen: list[RunProgress] = []
+    async with serve(FAST) as server, Rig(server.url, limits=PATIENT) as rig:
+        sides = [replace(BASE, setting=name, requests=1) for name in "ab"]
+        await ab.run(Runner(rig, progress=seen.append), ab.plan(*sides, pairs=3))
+    assert [(progress.done, progress.total) for progress in seen[:-1]] == [(0, 3), (1, 3), (2, 3)]
+    assert [progress.left_s is None for progress in seen[:-1]] == [True, False, False]
 
 
 async def test_the_document_has_the_keys_of_the_contract() -> None:

@@ -2,9 +2,11 @@
 
 The file is JSON or what a YAML reader made of one; whoever reads it passes the plain mapping here::
 
-    {"name": "evening", "budget": "2h", "defaults": {"trials": 3, "output": 128},
+    {"name": "evening", "budget": "2h", "defaults": {"repeats": 3, "output": 128},
      "experiments": [{"kind": "ladder", "depths": ["1k", "8k"], "needle": [0.1, 0.9]},
-                     {"kind": "ab", "a": "qwen:plain", "b": "qwen:mtp2", "trials": 8}]}
+                     {"kind": "ab", "a": "qwen:plain", "b": "qwen:mtp2", "repeats": 8, "text": "code"}]}
+
+Settings of cells are called as the verbs' options are, or as a cell's plan has them.
 """
 
 from __future__ import annotations
@@ -120,6 +122,7 @@ def _step(entry: object, path: str, base: CellPlan, context: int | None, problem
 
 _CELL_KEYS = get_type_hints(CellPlan).keys() - {"experiment", "setting", "needles", "shared_prefix"}
 _CELL_TYPES = {key: kind for key, kind in get_type_hints(CellPlan).items() if key in _CELL_KEYS}
+_AS_VERBS_SAY = {"repeats": "trials", "text": "kind", "api": "dialect", "prompts": "file", "natural_end": "exact"}
 _LENGTHS = frozenset({"depth", "output"})  # tokens, as people write them
 _ABOVE_ZERO = frozenset({"concurrency", "requests", "trials", *_LENGTHS})
 
@@ -132,13 +135,21 @@ def _base(source: object, path: str, base: CellPlan, problems: list[Problem]) ->
     known: dict[str, Any] = {}
     for key, value in source.items():
         try:
-            known[key] = _value(key, value)
+            known |= _setting(key, value)
         except KeyError:
-            hint = f"cells have {', '.join(sorted(_CELL_KEYS))}"
+            hint = f"cells have {', '.join(sorted({*_CELL_KEYS, *_AS_VERBS_SAY}))}"
             problems.append(Problem("no such setting", f"{path}.{key}", hint=hint))
         except (ValueError, msgspec.ValidationError) as error:
             problems.append(Problem(f"{value!r} does not fit: {error}", f"{path}.{key}"))
     return replace(base, **known)
+
+
+def _setting(key: str, value: object) -> dict[str, Any]:
+    """What a key says of a cell, under our name or under that of the verbs' option. Raises as `_value` does."""
+    found = {name: _value(name, value) for name in [_AS_VERBS_SAY.get(key, key)]}
+    if key == "natural_end":
+        return {"exact": not found["exact"]}
+    return {**found, "kind": "file"} if key == "prompts" else found
 
 
 def _value(key: str, value: object) -> Any:

@@ -69,6 +69,7 @@ class Runner:
         self._experiment: int | None = None
         self._unstored: str | None = None  # why the store failed during this experiment
         self._begun = 0.0  # time.monotonic
+        self._moved = 0  # tokens of the cells that were measured, not taken from the store
 
     def arm(self, setting: str) -> Rig:
         """The rig that measures cells of this setting."""
@@ -96,6 +97,7 @@ class Runner:
         self.done = []
         self._unstored = None
         self._begun = time.monotonic()
+        self._moved = 0
         self._begin(plan)
         state: State = "failed"
         try:
@@ -132,7 +134,10 @@ class Runner:
         return {setting: self.arm(setting).target.to_json() for setting in settings}
 
     def add(self, result: CellResult) -> None:
-        """Keep a cell that is whole. A store that fails half-way costs the record, not the measurement."""
+        """Keep a cell that is whole, also one that was measured before: an experiment's record has all of its cells.
+
+        A store that fails half-way costs the record, not the measurement.
+        """
         self.done.append(result)
         if self._measurements is None or self._experiment is None:
             return
@@ -142,25 +147,32 @@ class Runner:
             self._unstored = error.message
 
     def report(self, done: int, plan: ExperimentPlan, cell: CellPlan | None) -> None:
-        """Tell where the run stands; time left by the tokens still to move."""
-        elapsed = time.monotonic() - self._begun
-        moved = sum(finished.tokens for finished in plan.cells[:done])
+        """Tell where the run stands; time left by the tokens still to move, at the pace of those that were measured."""
         left = sum(waiting.tokens for waiting in plan.cells[done:])
-        left_s = elapsed * left / moved if moved else None
-        self._progress(RunProgress(done, len(plan.cells), cell, elapsed, left_s))
+        self._tell(done, len(plan.cells), cell, left / self._moved if self._moved else None)
+
+    def report_pairs(self, done: int, total: int, cell: CellPlan) -> None:
+        """Likewise for a comparison, whose cells grow together; time left by the pairs."""
+        self._tell(done, total, cell, (total - done) / done if done else None)
+
+    def _tell(self, done: int, total: int, cell: CellPlan | None, times: float | None) -> None:
+        """``times`` is how many times as long as so far the rest takes; None = nothing tells."""
+        elapsed = time.monotonic() - self._begun
+        self._progress(RunProgress(done, total, cell, elapsed, None if times is None else elapsed * times))
 
     async def measure(self, cell: CellPlan) -> None:
         """Add the cell: from the store when resuming and it is there, else measured now."""
         boot = await self.switch.to(cell)
         rig = self.arm(cell.setting)  # only now: an engine that was started anew has a new address
         if (kept := self._kept(cell, rig)) is not None:
-            self.done.append(self._read(kept, rig))
+            self.add(self._read(kept, rig))
             return
         prepared = await rig.prepare(cell)
         if prepared.plan != cell and (kept := self._kept(prepared.plan, rig)) is not None:  # the server is asked less
-            self.done.append(self._read(kept, rig))
+            self.add(self._read(kept, rig))
             return
         self.add(rig.result(prepared, await rig.trials(prepared, boot=boot)))
+        self._moved += cell.tokens
 
     async def recall(self, cells: Sequence[CellPlan]) -> bool:
         """Add all these cells from the store when resuming, if one experiment measured them; else none of them."""
@@ -173,7 +185,8 @@ class Runner:
             found.append((kept, self._read(kept, rig)))
         if len({kept.experiment for kept, _ in found}) > 1:
             return False
-        self.done.extend(result for _, result in found)
+        for _, result in found:
+            self.add(result)
         return True
 
     def _kept(self, cell: CellPlan, rig: Rig) -> StoredCell | None:

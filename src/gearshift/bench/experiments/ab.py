@@ -53,7 +53,7 @@ async def run(runner: Runner, experiment: ExperimentPlan, *, metric: Metric = "d
         retries = Retries(experiment.cells[0].trials)
         try:
             while len(pairs) < experiment.cells[0].trials:
-                runner.report(0, experiment, experiment.cells[0])
+                runner.report_pairs(len(pairs), experiment.cells[0].trials, experiment.cells[0])
                 order = list(sides) if len(pairs) % 2 == 0 else list(sides)[::-1]
                 pair = {setting: await sides[setting].trial(len(pairs)) for setting in order}
                 # Both again where one was late: what makes them a pair is that they ran next to each other.
