@@ -116,6 +116,15 @@ def test_each_family_s_own_way_to_say_its_layers_is_read(facts_of: Any, keys: di
     assert facts.hybrid is ("r" in letters)
 
 
+@pytest.mark.parametrize(
+    ("family", "keeps"),
+    [("BertModel", False), ("XLMRobertaForSequenceClassification", False), ("ModernBertModel", False),
+     ("Qwen3ForSequenceClassification", True), ("LlamaForCausalLM", True)],
+)  # fmt: skip
+def test_encoders_keep_nothing_between_tokens(facts_of: Any, family: str, *, keeps: bool) -> None:
+    assert facts_of(architectures=[family]).keeps_anything is keeps
+
+
 def test_states_of_other_families_have_the_shape_of_their_class(facts_of: Any) -> None:
     def elements(**keys: object) -> tuple[int, int]:
         shape = facts_of(**keys).recurrent

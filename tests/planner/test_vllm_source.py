@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from gearshift.artifacts.facts import Layer
+from gearshift.planner.answers import streams_at_once
 from gearshift.planner.kv_types import packed_bytes
 from gearshift.planner.planning import plan
 from gearshift.planner.request import DeviceKind, PlannedDevice, PlanRequest
@@ -57,3 +59,15 @@ def test_servers_are_counted_once_whatever_the_ranks() -> None:
                      devices=(PlannedDevice("cpu", None), PlannedDevice("cpu+1", None)))  # fmt: skip
     names = [[line.name for line in ledger.lines] for ledger in plan(wanted, qwen06b()).ledger]
     assert names == [["worker runtime", "server processes", "kv pool"], ["worker runtime", "kv pool"]]
+
+
+@pytest.mark.parametrize("pool", [None, GIB])
+def test_an_encoder_has_no_pool(pool: int | None) -> None:
+    card = PlannedDevice("gpu0", 24 * GIB)
+    wanted = PlanRequest("vllm", (card,), version="0.32.0", context=512, kv_bytes=pool)
+    nothing = replace(dense(12, kv_heads=12, head_dim=64), layers=(Layer("none"),) * 12, stated_bytes=GIB)
+    planned = plan(wanted, nothing)
+    assert (planned.kv, planned.kv_bytes, planned.fits) == (None, None, True)
+    assert "kv pool" not in {line.name for line in planned.ledger[0].lines}
+    assert streams_at_once(planned, wanted, nothing, length=512) is None
+    assert "it keeps nothing between tokens, so that vLLM makes no pool" in planned.notes

@@ -55,7 +55,9 @@ def ask_variant(
     request = replace(request, projector_bytes=projector_bytes(variant))
     request = with_draft(_tried(request, changes), read_model)
     planned = plan_requested(variant, request, facts)
-    if planned.kv is None:  # a setting that the engine does not have: its refusal is the whole answer
+    if (
+        planned.kv is None and planned.refusals
+    ):  # a setting that the engine does not have: its refusal is the whole answer
         return PlanAnswer(planned)
     request = settled(request, facts, automatic_pool=variant.kv_bytes == "auto")
     return answer(request, facts, planned, question)

@@ -23,6 +23,10 @@ _KINDS: dict[str, LayerKind] = {
     "moe": "none",
 }
 _PATTERN_LETTERS: dict[str, LayerKind] = {"M": "recurrent", "*": "full", "-": "none", "E": "none"}
+_ENCODERS = (  # beginnings of architectures that read a whole text at once and keep nothing of it
+    "Bert", "Roberta", "XLMRoberta", "ModernBert", "NomicBert", "GteModel", "GteNew", "BgeM3", "HF_ColBERT",
+    "ColBERTModernBert", "ColBERTJinaRoberta",
+)  # fmt: skip
 _PERIODS = {
     "Gemma2": 2,
     "Gemma3n": 5,
@@ -44,7 +48,9 @@ class Config(Protocol):
 
 
 def layer_kinds(config: Config, count: int) -> tuple[LayerKind, ...]:
-    """The kind of each of ``count`` decoder layers."""
+    """The kind of each of ``count`` layers."""
+    if config.family.startswith(_ENCODERS):
+        return tuple("none" for _ in range(count))
     named = config.find("layer_types", "layers_block_type")
     if isinstance(named, list) and len(named) >= count:
         return tuple(_windowed(config, _KINDS.get(str(kind), "full")) for kind in named[:count])

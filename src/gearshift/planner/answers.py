@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gearshift.artifacts.facts import ModelFacts
-from gearshift.planner.ledger import DeviceLedger, PagedKv, Plan, SlotKv
+from gearshift.planner.ledger import DeviceLedger, PagedKv, Plan
 from gearshift.planner.llamacpp_caches import AUTO_SLOTS
 from gearshift.planner.llamacpp_fit import longest_slot_context
 from gearshift.planner.planning import plan
@@ -71,7 +71,9 @@ def streams_at_once(planned: Plan, request: PlanRequest, facts: ModelFacts, *, l
             return None
         runs = (planned.kv.blocks - 1) // start.layout.blocks_for(length)
         return max(min(runs, start.limits.sequences), 0)
-    if not isinstance(planned.kv, SlotKv) or length > planned.kv.slot_context:
+    if planned.kv is None:  # nothing is kept, so that no cache bounds them
+        return None
+    if length > planned.kv.slot_context:
         return 0
     slots = request.parallel or AUTO_SLOTS
     return slots if planned.kv.streams > 1 else min(slots, planned.kv.cells // max(length, 1))

@@ -42,18 +42,18 @@ def plan_vllm(request: PlanRequest, facts: ModelFacts) -> Plan:
         _measured(request, device, lines if rank == 0 else _of_another_rank(lines))
         for rank, device in enumerate(request.devices)
     )
-    pool = request.kv_bytes if request.kv_bytes is not None else _remaining_pool(start, fixed)
+    pool = _pool(start, fixed) if facts.keeps_anything else None
     longest = max(start.context, vllm_longest(request, facts, start.rules) or 0)
     figures = pool_figures(start.layout, start.rules, context=start.context, longest=longest, pool=pool)
     doubt = _pool_doubt(start.accepted_pool, pool, _pool_error(request, fixed))
     reasons = refusals(start, replace(figures, blocks=None), None) if doubt else refusals(start, figures, pool)
     ledgers = tuple(_with_pool(request, ledger, pool) for ledger in fixed)
-    complete = facts.size_known and pool is not None and not request.draft_unknown
+    complete = facts.size_known and not request.draft_unknown and (pool is not None or not facts.keeps_anything)
     answer = verdict(ledgers, reasons, complete=complete)
     return Plan(
         fits=None if doubt and answer else answer,
         refusals=reasons,
-        kv=figures,
+        kv=figures if facts.keeps_anything else None,
         ledger=ledgers,
         kv_bytes=pool,
         context=start.context or None,
@@ -145,6 +145,12 @@ def _measured(request: PlanRequest, device: PlannedDevice, lines: tuple[Line, ..
     ledger = DeviceLedger(device.id, device.total_bytes, lines)
     measured = request.calibration.lines.get(device.id) if request.calibration else None
     return calibrated(ledger, measured) if measured else ledger
+
+
+def _pool(start: VllmStart, ranks: tuple[DeviceLedger, ...]) -> int | None:
+    """The pool that is asked for, else what is left."""
+    asked = start.request.kv_bytes
+    return asked if asked is not None else _remaining_pool(start, ranks)
 
 
 def _remaining_pool(start: VllmStart, ranks: tuple[DeviceLedger, ...]) -> int | None:

@@ -134,6 +134,8 @@ def _prefix_notes(start: VllmStart) -> Iterator[str]:
 def _file_notes(start: VllmStart) -> Iterator[str]:
     if start.facts.missing_files:
         yield missing_files_note(start.facts)
+    if not start.facts.keeps_anything:
+        yield "it keeps nothing between tokens, so that vLLM makes no pool"
     if start.facts.format == "gguf" and not start.rules.loads_gguf:
         yield "vLLM loads GGUF files up to 0.23 only, later ones with a plugin"
     yield from filter(
