@@ -121,7 +121,7 @@ def test_of_one_version_the_cuda_build_comes_first(toolchain: Toolchain, paths: 
 def test_a_folder_without_its_record_is_no_engine(toolchain: Toolchain, paths: Paths) -> None:
     folder = managed(paths, "llama.cpp-1-cpu", "llama.cpp", "1")
     (folder / "gearshift.json").write_text("{")
-    assert toolchain.list() == ()
+    assert toolchain.installed() == ()
     with pytest.raises(GearshiftError, match=r"llama\.cpp is not installed"):
         toolchain.find(EngineRef("llama.cpp"))
 
@@ -134,7 +134,7 @@ def test_path_is_the_last_place_to_look(
     managed(paths, "llama.cpp-1-cpu", "llama.cpp", "1")
     assert toolchain.find(EngineRef("llama.cpp")).version == "1"
     assert toolchain.find(EngineRef("llama.cpp", "5000")).version == "5000"
-    assert [(item.version, item.managed) for item in toolchain.list()] == [("1", True), ("5000", False)]
+    assert [(item.version, item.managed) for item in toolchain.installed()] == [("1", True), ("5000", False)]
 
 
 @pytest.mark.parametrize(

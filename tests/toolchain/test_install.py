@@ -106,7 +106,7 @@ def test_a_failed_build_says_so_and_the_next_attempt_goes_on(
     with pytest.raises(GearshiftError, match=r"compile failed with exit code 1:\n.*Building CXX") as caught:
         toolchain.install("llama.cpp", "77")
     assert str(paths.cache / "logs" / "install-llama.cpp-77-cpu.log") in str(caught.value.hint)
-    assert toolchain.list() == ()
+    assert toolchain.installed() == ()
     (work,) = (paths.cache / "llama.cpp").glob("*.partial")
     assert (work / "source" / "CMakeLists.txt").exists()
     (tmp_path / "broken").unlink()
@@ -118,7 +118,7 @@ def test_an_interrupted_copy_is_never_found_and_is_done_again(toolchain: Toolcha
     install = toolchain.install("llama.cpp", "77")
     (install.path / "gearshift.json").unlink()
     (install.path / "bin" / "llama-server").unlink()
-    assert toolchain.list() == ()
+    assert toolchain.installed() == ()
     assert toolchain.install("llama.cpp", "77") == install
     assert (install.path / "bin" / "llama-server").exists()
 

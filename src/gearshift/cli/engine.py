@@ -86,7 +86,7 @@ def list_(session: Session, *, as_json: bool) -> None:
     """
     with session.output.progress() as show:
         show("looking for engines")
-        found = Toolchain(session.paths, session.env).list()
+        found = Toolchain(session.paths, session.env).installed()
     session.output.emit([_row(install) for install in found], as_json=as_json, human=lambda: _table(found))
     if not found:
         session.output.say("no engine was found; install one: gearshift engine install llama.cpp")

@@ -17,7 +17,7 @@ def starter_text(session: Session) -> str:
     """A `gearshift.yaml` with what was found: engines, GGUF files below the usual folders, devices."""
     toolchain = Toolchain(session.paths, session.env)
     devices = open_memory(session.env).devices()
-    return starter_config(toolchain.list(), find_gguf(_folders(session), MOST_FILES), devices)
+    return starter_config(toolchain.installed(), find_gguf(_folders(session), MOST_FILES), devices)
 
 
 def _folders(session: Session) -> Iterator[Path]:

@@ -49,7 +49,7 @@ class Toolchain:
             raise _missing(ref)
         return found[0]
 
-    def list(self) -> tuple[EngineInstall, ...]:
+    def installed(self) -> tuple[EngineInstall, ...]:
         """Managed engines, newest first, then those on PATH."""
         kinds: tuple[EngineKind, ...] = ("llama.cpp", "vllm")
         own = (on_path(kind, self.env, self._flags) for kind in kinds)
