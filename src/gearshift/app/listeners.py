@@ -44,7 +44,10 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 def bind_admin(path: Path) -> socket.socket:
-    """The admin socket, 0600. What is there is left from a dead server: the state lock says that no other lives."""
+    """The admin socket, 0600. What is there is left from a dead server: the state lock says that no other lives.
+
+    Raises GearshiftError when it cannot be made.
+    """
     before = os.umask(0o177)
     try:
         path.unlink(missing_ok=True)
@@ -72,7 +75,10 @@ def _listen(listener: socket.socket, address: Any) -> None:
 
 @asynccontextmanager
 async def serving(config: uvicorn.Config, listener: socket.socket) -> AsyncIterator[None]:
-    """Run one server on one socket; leaving closes it, giving open connections ``timeout_graceful_shutdown``."""
+    """Run one server on one socket; leaving closes it, giving open connections ``timeout_graceful_shutdown``.
+
+    Raises GearshiftError when it ends while starting, TimeoutError after START_S.
+    """
     server = QuietServer(config)
     task = asyncio.create_task(server.serve(sockets=[listener]), name=f"http {listener.getsockname()}")
     try:

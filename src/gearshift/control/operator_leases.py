@@ -35,7 +35,10 @@ class OperatorLeases:
         return tuple(held.public for held in self._held.values())
 
     async def take(self, variant: str, *, exclusive: bool, ttl_s: float) -> OperatorLease:
-        """Wait for the variant like any request, then hold it. A caller that goes away leaves the queue."""
+        """Wait for the variant like any request, then hold it. A caller that goes away leaves the queue.
+
+        Raises GearshiftError for a time out of range, and what any request may be refused with.
+        """
         ttl_s = _checked(ttl_s)
         ticket = self._control.request(variant, exclusive=exclusive)
         try:
