@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
+
+from fakes.loopback import QuietHandler, serving_http
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -46,18 +47,11 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
     class Handler(_Handler):
         served = hub
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_http(Handler) as hub.url:
+        yield hub
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler, BaseHTTPRequestHandler):
     served: ClassVar[FakeHub]
 
     def do_HEAD(self) -> None:
@@ -65,9 +59,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer(body=True)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - likewise
-        del format, args
 
     def _answer(self, *, body: bool) -> None:
         hub = self.served

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
+
+from fakes.loopback import QuietHandler, serving_http
 
 ENDLESS = 1 << 40  # bytes that /whole promises, and sends for as long as they are taken
 
@@ -32,18 +33,11 @@ def serving_files(server: FileServer) -> Iterator[FileServer]:
     class Handler(_Handler):
         served = server
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
-        server.url = f"http://127.0.0.1:{listener.server_address[1]}"
-        thread = Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            listener.shutdown()
-            thread.join(10)
+    with serving_http(Handler) as server.url:
+        yield server
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler, BaseHTTPRequestHandler):
     served: ClassVar[FileServer]
 
     def do_GET(self) -> None:
@@ -88,6 +82,3 @@ class _Handler(BaseHTTPRequestHandler):
                 self.served.sent += self.wfile.write(bytes(1 << 16))
         except OSError:
             return
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Keep the test output clean."""
