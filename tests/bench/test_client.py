@@ -193,3 +193,19 @@ async def test_a_body_that_stays_open_behind_its_end_mark_is_not_waited_for() ->
         await gone.wait()
     assert sample.ok
     assert sample.ended_s < 10
+
+
+async def test_streams_are_not_asked_to_be_packed() -> None:
+    """A server or proxy that packs them gathers them too, and the client stamps what comes without unpacking it."""
+    heads: list[bytes] = []
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).lower())
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    async with server, Client(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+        await client.send(Ask("m", 1).call("hi"), epoch=time.perf_counter())
+    assert b"\r\naccept-encoding: identity\r\n" in heads[0]

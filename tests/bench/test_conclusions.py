@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gearshift.bench.cell import CellResult, NeedleScore, result_of
-from gearshift.bench.experiments import ab, concurrency, ladder, speculation
+from gearshift.bench.experiments import ab, concurrency, ladder, prefix, speculation
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample, Usage
 from gearshift.bench.trial import Trial
@@ -97,6 +97,27 @@ def test_a_break_even_is_said_with_what_the_intervals_bear_out(drafted: Sequence
     ]
     (words,) = speculation.conclude(cells).advice
     assert said in words
+
+
+@pytest.mark.parametrize(
+    ("cached", "said"),
+    [
+        ((0.1, 0.1), "first token after 0.1 s cached, 0.405 s cold: 4.05x sooner"),
+        ((0.405, 0.4), "first token after 0.403 s cached, 0.405 s cold: no difference that the intervals can tell"),
+        (
+            (0.8, 0.82),
+            "first token after 0.81 s cached, 0.405 s cold: 2x later, so the cache costs more than it saves",
+        ),
+    ],
+)
+def test_a_cache_is_said_to_save_only_what_the_intervals_show(cached: Sequence[float], said: str) -> None:
+    cells = []
+    for setting, ttfts, share in (("cold", (0.4, 0.41), 0), ("cached", cached, 512)):
+        answers = [Sample(0.0, 2.0, 200, chunk_s=(ttft, 2.0), usage=Usage(512, 11, share)) for ttft in ttfts]
+        trials = [Trial((answer,), QUIET, None, None, 0.0) for answer in answers]
+        plan = CellPlan("prefix", setting=setting, output=11, cache="warm" if share else "cold")
+        cells.append(result_of(plan, trials))
+    assert prefix.conclude(cells).advice == (said,)
 
 
 def test_recall_is_told_of_a_cell_whose_times_are_spoilt() -> None:

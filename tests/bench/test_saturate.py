@@ -26,7 +26,8 @@ async def test_the_rate_that_a_server_with_one_slot_can_take_is_found() -> None:
         result = await saturate.run(Runner(rig), plan, saturate.Goal(ttft_s=0.3))
     assert [cell.plan.rate for cell in result.cells] == [20.0, 500.0]
     assert result.outcome.advice[0].startswith("holds 20 requests/s")
-    assert "had their first token within 300 ms" in result.outcome.advice[0]
+    assert "%, by its interval " in result.outcome.advice[0]
+    assert "% to 100%, had their first token within 300 ms)" in result.outcome.advice[0]
     assert [cell.plan.requests for cell in result.cells] == [8, 200]
     assert result.outcome.findings is not None
     assert result.outcome.findings["goal"] == {"ttft_s": 0.3, "tpot_s": None}

@@ -75,7 +75,8 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None),  # each call has its own deadline
-            headers=self._headers,
+            # Packed events would have to be unpacked between their coming and their stamp, and are gathered by packing.
+            headers=self._headers | {"Accept-Encoding": "identity"},
             auto_decompress=False,
             read_bufsize=2**20,
         )

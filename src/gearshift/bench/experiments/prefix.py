@@ -9,6 +9,7 @@ from gearshift.bench.cell import CellResult
 from gearshift.bench.outcome import Outcome
 from gearshift.bench.plan import CellPlan, ExperimentPlan
 from gearshift.bench.reservation import reserved
+from gearshift.stats.estimate import overlap
 
 
 def plan(base: CellPlan, *, prefix: int, suffix: int, requests: int) -> ExperimentPlan:
@@ -30,7 +31,12 @@ def conclude(cells: Sequence[CellResult]) -> Outcome:
         why = f"{invalid.plan.setting} is invalid: {invalid.flags[0].detail}"
         return Outcome(advice=(f"no saving to report, since {why}",))
     ratio = cold.ttft_s.median / cached.ttft_s.median
-    text = (
-        f"first token after {cached.ttft_s.median:.3g} s cached, {cold.ttft_s.median:.3g} s cold: {ratio:.3g}x sooner"
-    )
+    words = f"first token after {cached.ttft_s.median:.3g} s cached, {cold.ttft_s.median:.3g} s cold"
+    text = f"{words}: {_saving(ratio, apart=not overlap(cold.ttft_s, cached.ttft_s))}"
     return Outcome(advice=(reserved(text, (cold, cached)),), findings={"ttft_ratio": ratio})
+
+
+def _saving(ratio: float, *, apart: bool) -> str:
+    if not apart:
+        return "no difference that the intervals can tell"
+    return f"{ratio:.3g}x sooner" if ratio >= 1 else f"{1 / ratio:.3g}x later, so the cache costs more than it saves"

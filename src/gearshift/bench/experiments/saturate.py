@@ -47,6 +47,11 @@ class Goodput:
     high: float
 
     @property
+    def words(self) -> str:
+        """The share with its interval, which is wide for a few requests."""
+        return f"{self.share:.0%}, by its interval {self.low:.0%} to {self.high:.0%},"
+
+    @property
     def holds(self) -> bool:
         return self.share >= _GOOD_SHARE
 
@@ -111,11 +116,11 @@ def _highest(found: Sequence[Goodput], goal: Goal) -> Iterator[str]:
     if not found:
         return
     if not held:
-        words = f"even of {found[0].rate:.3g} requests/s only {found[0].share:.0%} had {goal.words}: start lower"
+        words = f"even of {found[0].rate:.3g} requests/s only {found[0].words} had {goal.words}: start lower"
     elif len(held) == len(found):
-        words = f"{held[-1].rate:.3g} requests/s still held ({held[-1].share:.0%} had {goal.words}): raise the rate"
+        words = f"{held[-1].rate:.3g} requests/s still held ({held[-1].words} had {goal.words}): raise the rate"
     else:
-        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].share:.0%} had {goal.words})"
+        words = f"holds {held[-1].rate:.3g} requests/s ({held[-1].words} had {goal.words})"
     yield words
 
 
