@@ -10,8 +10,8 @@ from inline_snapshot import snapshot
 from gearshift.advice.check import check_config
 from gearshift.config import LoadedConfig, parse_config
 from gearshift.domain.device import Device
+from gearshift.domain.engine import EngineInstall, Flag, FlagMap
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall, Flag, FlagMap
 from gearshift.domain.variant import EngineRef
 
 _FILE = Path("gearshift.yaml")

@@ -20,8 +20,8 @@ from gearshift.advice.doctor.processes import engine_processes
 from gearshift.advice.doctor.topology import compute_capabilities, peer_access
 from gearshift.advice.recipe import PinnedEngine, PinnedFile, PinnedFiles, Recipe
 from gearshift.advice.recipe_places import Places
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.units import GIB
 from gearshift.domain.variant import EngineKind, EngineRef, Speculation, Variant
 from gearshift.hardware import FakeMemory

@@ -8,8 +8,8 @@ import pytest
 
 from gearshift.advice.check import check_config
 from gearshift.config import LoadedConfig, load_config, parse_config, show
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Speculation
 
 _FOLDER = Path(__file__).parents[2] / "examples"

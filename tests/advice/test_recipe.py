@@ -23,8 +23,8 @@ from gearshift.advice.recipe_places import Places, load_recipes, recipe_config, 
 from gearshift.advice.recipe_settings import kept_settings
 from gearshift.advice.recipe_source import HubSource
 from gearshift.artifacts.hub import Hub
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Speculation, Variant
 from gearshift.engines import packaged_flags
 

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from gearshift.advice.starter import find_gguf, starter_config
 from gearshift.config import parse_config
 from gearshift.domain.device import Device
-from gearshift.domain.launch import EngineInstall
+from gearshift.domain.engine import EngineInstall
 
 _LLAMACPP = EngineInstall("llama.cpp", "11434", ("llama-server",), Path("/state/engines/llama.cpp-11434"), managed=True)
 _OWN = EngineInstall("llama.cpp", None, ("/opt/bin/llama-server",), Path("/opt/bin/llama-server"), managed=False)

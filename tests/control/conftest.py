@@ -15,8 +15,8 @@ from gearshift.advice.calibrations import Calibrations
 from gearshift.artifacts.model import read_model
 from gearshift.config import parse_config
 from gearshift.control import Control, Dependencies, Journal, Lessons, Lookups, Preparation
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.records import RequestRecord, SwapRecord
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import EngineRef

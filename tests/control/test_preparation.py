@@ -13,7 +13,7 @@ from gearshift.artifacts.facts import ModelFacts
 from gearshift.config import Presence, parse_config
 from gearshift.control import Lookups, Preparation
 from gearshift.control.reloading import difference
-from gearshift.domain.launch import EngineInstall
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import EngineRef
 from gearshift.hardware import FakeMemory

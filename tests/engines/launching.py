@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
+from gearshift.domain.engine import EngineInstall
+from gearshift.domain.launch import LaunchSpec, Placement
 from gearshift.domain.variant import EngineKind, EngineRef, Speculation, Variant
 from gearshift.engines import launch_spec
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.domain.launch import Flag
+from gearshift.domain.engine import Flag
 from gearshift.engines import packaged_flags
 from gearshift.engines.flags import distinct, find_flag, flag_map, from_json, to_json
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.domain.launch import Flag
+from gearshift.domain.engine import Flag
 from gearshift.domain.variant import EngineKind
 from gearshift.engines import parse_help
 

@@ -10,7 +10,8 @@ import pytest
 
 from engines.launching import BASE, GPUS, LLAMA, VLLM, installed, spec_of, values
 from gearshift.domain.device import Device
-from gearshift.domain.launch import Flag, FlagMap, HttpCall, Placement, StopRule
+from gearshift.domain.engine import Flag, FlagMap
+from gearshift.domain.launch import HttpCall, Placement, StopRule
 from gearshift.domain.variant import EngineKind, EngineRef, Sleep, Speculation, Timing, Variant
 from gearshift.engines import default_inflight, launch_spec, packaged_flags
 

@@ -9,7 +9,7 @@ from typing import Any
 from gearshift.advice.doctor import Box, Case, Setup
 from gearshift.artifacts.facts import Layer, ModelFacts, ModelFile, MtpFacts, Recurrent, TensorGroup
 from gearshift.domain.device import Device
-from gearshift.domain.launch import EngineInstall
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.settings import Model, Settings
 from gearshift.domain.units import GIB
 from gearshift.domain.variant import EngineKind, EngineRef, Speculation, Variant

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
+from gearshift.domain.engine import EngineInstall
+from gearshift.domain.launch import LaunchSpec, Placement
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.startup import StartReport
 from gearshift.domain.variant import ArgValue, EngineKind, EngineRef, Speculation, Variant

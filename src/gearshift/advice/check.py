@@ -10,8 +10,8 @@ from gearshift.advice.weightless import weightless
 from gearshift.artifacts import checkpoint_files
 from gearshift.config import LoadedConfig, presence
 from gearshift.domain.device import CPU_DEVICE, Device
+from gearshift.domain.engine import EngineInstall, FlagMap
 from gearshift.domain.errors import GearshiftError, Problem
-from gearshift.domain.launch import EngineInstall, FlagMap
 from gearshift.domain.variant import EngineRef, Variant
 from gearshift.engines import check, packaged_flags
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gearshift.advice.recipe_settings import is_secret
 from gearshift.domain.device import CPU_DEVICE
-from gearshift.domain.launch import EngineInstall, FlagMap, Placement
+from gearshift.domain.engine import EngineInstall, FlagMap
+from gearshift.domain.launch import Placement
 from gearshift.domain.variant import Variant
 from gearshift.engines import launch_spec
 

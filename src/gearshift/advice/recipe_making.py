@@ -23,8 +23,8 @@ from gearshift.artifacts import (
     read_template,
     sha256_of,
 )
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Variant
 
 Told = Callable[[str, int], None]  # a file's name, bytes of it hashed since the last call

@@ -10,8 +10,8 @@ from pathlib import Path
 from gearshift.advice.recipe import PinnedTemplate, Recipe
 from gearshift.advice.recipe_places import Places
 from gearshift.artifacts import Promise, difference, read_template
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef
 
 Told = Callable[[str, int], None]  # a file's name, bytes of it hashed since the last call

@@ -9,7 +9,7 @@ from pathlib import Path
 from gearshift.advice.gguf_files import find_gguf
 from gearshift.config.writing import Block, flow, yaml_text
 from gearshift.domain.device import CPU_DEVICE, Device
-from gearshift.domain.launch import EngineInstall
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.units import format_bytes
 from gearshift.domain.variant import EngineKind
 

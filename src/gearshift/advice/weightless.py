@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gearshift.domain.launch import FlagMap
+from gearshift.domain.engine import FlagMap
 from gearshift.domain.variant import Variant
 from gearshift.engines.arguments import given_value
 

@@ -16,8 +16,8 @@ from gearshift.app.demo_config import MODEL, demo_config, demo_variants
 from gearshift.app.demo_tour import tour
 from gearshift.app.demo_view import instructions, swap_table
 from gearshift.app.listeners import bind_tcp
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.paths import Paths, resolve_paths
 from gearshift.domain.variant import EngineRef
 from gearshift.toolchain import StepProgress, Toolchain, demo_gguf, demo_hf

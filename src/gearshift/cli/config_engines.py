@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from gearshift.cli.output import GAP
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineRef, Variant
 
 ORIGIN = "this box"

@@ -10,8 +10,8 @@ import click
 
 from gearshift.cli.output import table
 from gearshift.cli.session import Session, pass_session
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.units import format_duration
 from gearshift.domain.variant import EngineKind, EngineRef
 from gearshift.toolchain import DEFAULTS, Accelerator, StepProgress, Toolchain

@@ -21,8 +21,8 @@ from gearshift.cli.recipe_file import ByteProgress
 from gearshift.cli.session import Session, pass_session
 from gearshift.cli.variant_name import VariantName
 from gearshift.config import LoadedConfig, find_config, load_config
+from gearshift.domain.engine import FlagMap
 from gearshift.domain.errors import GearshiftError, UnknownModelError
-from gearshift.domain.launch import FlagMap
 from gearshift.domain.variant import EngineRef, Variant
 from gearshift.engines import packaged_flags
 from gearshift.hardware import open_memory

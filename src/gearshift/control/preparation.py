@@ -15,8 +15,9 @@ from gearshift.advice.plan_variants import projector_bytes
 from gearshift.artifacts import ModelFacts
 from gearshift.config import Presence, presence
 from gearshift.domain.device import CPU_DEVICE, Device
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import Failure, GearshiftError, LoadFailedError
-from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
+from gearshift.domain.launch import LaunchSpec, Placement
 from gearshift.domain.paths import launch_folder
 from gearshift.domain.provenance import EngineBuild
 from gearshift.domain.settings import Settings

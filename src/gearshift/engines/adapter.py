@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gearshift.domain.device import CPU_DEVICE
-from gearshift.domain.launch import Endpoint, EngineInstall, FlagMap, LaunchSpec, Placement
+from gearshift.domain.engine import EngineInstall, FlagMap
+from gearshift.domain.launch import Endpoint, LaunchSpec, Placement
 from gearshift.domain.variant import Variant
 
 LOOPBACK = "127.0.0.1"

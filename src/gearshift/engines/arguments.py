@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gearshift.domain.launch import Flag, FlagMap
+from gearshift.domain.engine import Flag, FlagMap
 from gearshift.domain.variant import ArgValue
 from gearshift.engines.flags import find_flag, plain_name
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gearshift.domain.engine import Flag, FlagMap
 from gearshift.domain.errors import Problem
-from gearshift.domain.launch import Flag, FlagMap
 from gearshift.domain.spelling import near
 from gearshift.domain.variant import ArgValue, Variant
 from gearshift.engines.check_speculation import speculation_problems

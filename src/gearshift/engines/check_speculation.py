@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 
-from gearshift.domain.launch import FlagMap
+from gearshift.domain.engine import FlagMap
 from gearshift.domain.spelling import near
 from gearshift.domain.variant import Variant
 from gearshift.engines.arguments import given_value

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from gearshift.domain.launch import Flag, FlagMap
+from gearshift.domain.engine import Flag, FlagMap
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.vllm_history import flags_of as vllm_flags_of
 

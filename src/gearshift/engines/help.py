@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gearshift.domain.launch import Flag, FlagMap
+from gearshift.domain.engine import Flag, FlagMap
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.flags import flag_map
 

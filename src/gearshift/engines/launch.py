@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gearshift.domain.device import Device
-from gearshift.domain.launch import EngineInstall, LaunchSpec, Placement
+from gearshift.domain.engine import EngineInstall
+from gearshift.domain.launch import LaunchSpec, Placement
 from gearshift.domain.startup import LogFold
 from gearshift.domain.variant import EngineKind, Variant
 from gearshift.engines.adapter import Adapter, LaunchRequest

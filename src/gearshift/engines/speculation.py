@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gearshift.domain.device import CPU_DEVICE
-from gearshift.domain.launch import FlagMap
+from gearshift.domain.engine import FlagMap
 from gearshift.domain.variant import Speculation
 from gearshift.engines.arguments import Default
 from gearshift.engines.flags import find_flag

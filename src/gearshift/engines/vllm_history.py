@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gearshift.domain.launch import Flag
+from gearshift.domain.engine import Flag
 
 BASE = 32  # the release the packaged table was read from: 0.32
 OLDEST, NEWEST = 22, 33

@@ -8,8 +8,8 @@ import shutil
 import zipfile
 from pathlib import Path
 
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.paths import Paths
 from gearshift.domain.units import GIB
 from gearshift.toolchain.run import exclusive, run_plan

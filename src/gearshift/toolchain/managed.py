@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gearshift.domain.launch import EngineInstall
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.variant import EngineKind
 from gearshift.store.files import replace_file
 from gearshift.toolchain.probe import keep_help, load_flags

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import EngineKind
 from gearshift.toolchain.build_vllm import API_SERVER
 from gearshift.toolchain.probe import digest, llamacpp_version, read_flags, vllm_distribution

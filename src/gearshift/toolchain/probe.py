@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from gearshift.domain.engine import FlagMap
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import FlagMap
 from gearshift.domain.variant import EngineKind
 from gearshift.engines.help import parse_help
 from gearshift.engines.llamacpp_build import build_number

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from gearshift.domain.engine import EngineInstall, FlagMap
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall, FlagMap
 from gearshift.domain.paths import Paths
 from gearshift.domain.variant import EngineKind, EngineRef
 from gearshift.toolchain.build_llamacpp import DEFAULT_BUILD, plan_llamacpp

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gearshift.artifacts import ModelFacts, Rendering, Template
 from gearshift.domain.device import Device, MemoryReading
+from gearshift.domain.engine import EngineInstall, FlagMap
 from gearshift.domain.errors import Problem
-from gearshift.domain.launch import EngineInstall, FlagMap
 from gearshift.domain.provenance import GpuSettings
 from gearshift.domain.settings import Settings
 from gearshift.domain.variant import ArgValue, Variant

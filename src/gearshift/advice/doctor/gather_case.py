@@ -20,8 +20,8 @@ from gearshift.artifacts import (
     read_template,
 )
 from gearshift.artifacts.templates_apart import try_template_apart
+from gearshift.domain.engine import EngineInstall
 from gearshift.domain.errors import GearshiftError
-from gearshift.domain.launch import EngineInstall
 from gearshift.domain.variant import ArgValue, EngineRef, Variant
 from gearshift.engines import check, packaged_flags
 from gearshift.planner import draft_weights

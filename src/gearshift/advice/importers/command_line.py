@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from gearshift.advice.importers.native import FlagValue
-from gearshift.domain.launch import Flag
+from gearshift.domain.engine import Flag
 from gearshift.domain.variant import EngineKind
 from gearshift.engines import packaged_flags
 from gearshift.engines.flags import find_flag, plain_name
