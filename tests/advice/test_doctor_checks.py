@@ -11,7 +11,7 @@ import pytest
 from fakes.cases import MTP, OFF, blind_pair, box, dense, hybrid, llamacpp, setup, vllm
 from gearshift.advice.doctor import BOX_CHECKS, VARIANT_CHECKS, Case, EngineProcess, Finding, Pins, Setup
 from gearshift.advice.doctor.check import Check
-from gearshift.artifacts.facts import MtpFacts, Recurrent
+from gearshift.artifacts.facts import Layer, MtpFacts, Recurrent
 from gearshift.artifacts.templates import Rendering, Template
 from gearshift.domain.device import MemoryReading
 from gearshift.domain.errors import Problem
@@ -133,6 +133,10 @@ VARIANTS: dict[str, tuple[Case, Case]] = {
     "vllm-prefix-caching-hybrid": (
         vllm(hybrid(), args={"enable-prefix-caching": True}),
         vllm(args={"enable-prefix-caching": True}),
+    ),
+    "vllm-pool-refused": (
+        vllm(kv_bytes=256 * 16_384, context=4096, version="0.29.0"),
+        vllm(kv_bytes=256 * 16_384, context=4096, version="0.28.0"),  # its start does not count the block kept back
     ),
     "vllm-utilization-ignored": (
         vllm(kv_bytes="auto", args={"gpu-memory-utilization": 0.92}),
@@ -278,6 +282,22 @@ def test_a_box_that_has_it_is_found_and_the_nearest_sound_one_is_not(name: str) 
 def test_a_flag_that_is_gone_is_complained_of_once() -> None:
     gone = vllm(version="0.32.0", args={"calculate-kv-scales": None})
     assert seen(VARIANT_CHECKS, "vllm-calculate-kv-scales", gone) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "refused"),
+    [
+        (vllm(context=4096, args={"kv-cache-memory-bytes": 255 * 16_384}), True),
+        (vllm(context=4096, kv_bytes=257 * 8192, gpus=("GPU-x", "GPU-y"), on=box()), False),  # two ranks elsewhere
+        (vllm(context=4096, kv_bytes=257 * 8192 - 1, gpus=("GPU-x", "GPU-y"), on=box()), True),
+        (vllm(hybrid(), context=4096, kv_bytes=MIB, parallel=200, args=SWAP_OFF), True),  # sequences without a state
+        (vllm(context=4096, kv_bytes=MIB, args={"num-gpu-blocks-override": 500}), False),
+        (vllm(context=4096, kv_bytes="auto"), False),
+        (vllm(dense(layers=(Layer("none"),) * 2), context=4096, kv_bytes=MIB), False),
+    ],
+)
+def test_a_pool_that_vllm_refuses_is_found_however_it_is_given(case: Case, *, refused: bool) -> None:
+    assert bool(seen(VARIANT_CHECKS, "vllm-pool-refused", case)) is refused
 
 
 def test_on_a_cpu_nothing_is_scheduled_asynchronously() -> None:

@@ -8,9 +8,11 @@ from gearshift.advice.doctor.case import Case
 from gearshift.advice.doctor.check import Check, Registered
 from gearshift.advice.doctor.finding import Sighting
 from gearshift.advice.doctor.speculating import drafted, methods, vllm_config, with_mtp
+from gearshift.domain.device import Device
 from gearshift.engines.vllm_history import minor_of
-from gearshift.planner import lone_verification_s
-from gearshift.planner.vllm_start import undivided
+from gearshift.planner import lone_verification_s, request_for
+from gearshift.planner.variant_request import spreads
+from gearshift.planner.vllm_start import resolve, undivided
 
 VLLM: list[Check[Case]] = []
 _check = Registered(VLLM).add
@@ -202,6 +204,34 @@ def _prefix_caching_default(case: Case) -> Iterator[Sighting]:
 def _prefix_caching_hybrid(case: Case) -> Iterator[Sighting]:
     if _hybrid(case) and case.on("enable-prefix-caching"):
         yield Sighting("the experimental cache mode for hybrids is used", "args.enable-prefix-caching")
+
+
+@_check(
+    "vllm-pool-refused",
+    "error",
+    "a KV pool in bytes that is smaller than vLLM starts with, for the context or for the sequences asked for",
+    why="vLLM loads all weights, computes this and ends; its arithmetic says it before.",
+    fix="set kv_bytes to that, or auto; or lower context, or parallel on a hybrid (gearshift plan tells what fits)",
+    link="docs/planner.md",
+)
+def _pool_refused(case: Case) -> Iterator[Sighting]:
+    if case.kind != "vllm" or case.model is None or not case.model.keeps_anything or case.version is None:
+        return
+    if spreads(case.variant) or case.arg("num-gpu-blocks-override") is not None:
+        return
+    request = request_for(case.variant, _devices(case), engine_version=case.version)
+    start = resolve(request, case.model)
+    if request.kv_bytes is None or not start.layout.exact or request.kv_bytes >= start.accepted_pool:
+        return
+    key = "kv_bytes" if case.variant.kv_bytes is not None else "args.kv-cache-memory-bytes"
+    asked = f"one request of {start.context:,} tokens, {start.limits.sequences} sequences at most"
+    yield Sighting(f"{request.kv_bytes} bytes, where vLLM asks for {start.accepted_pool} ({asked})", key)
+
+
+def _devices(case: Case) -> tuple[Device, ...]:
+    """What it runs on; GPUs that it names and this box does not have count as well."""
+    named = tuple(Device(str(gpu), None, "", 0) for gpu in case.variant.gpus or ())
+    return case.gpus if len(case.gpus) >= len(named) and case.gpus else named or case.box.devices
 
 
 @_check(
