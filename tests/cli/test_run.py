@@ -125,7 +125,7 @@ def test_an_answer_of_something_else_than_a_gearshift_is_told_as_that(chat: Fake
     with serving_in_thread(chat) as listener:
         result = gearshift("--url", f"http://127.0.0.1:{listener.getsockname()[1]}", "ps")
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[0] == "error: the answer is not a Gearshift's: '<!doctype html>'"
+    assert result.stderr.splitlines()[0] == "error: the answer is not from a Gearshift server: '<!doctype html>'"
 
 
 def test_an_error_event_in_the_stream_is_shown(chat: FakeChat, gearshift: Gearshift) -> None:

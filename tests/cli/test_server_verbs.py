@@ -103,7 +103,7 @@ def test_a_server_without_its_socket_is_told_from_none(gearshift: Gearshift, gea
     with StateLock(paths):
         assert said() == snapshot("""\
 error: a server runs (pid PID), but its admin socket HOME/admin.sock is gone
-hint: unless it is just starting or ending, have it made anew: kill -HUP PID (reloads, too)
+hint: unless it is just starting or ending, make it again: kill -HUP PID (this also reloads)
 """)
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(paths.admin_socket))  # and nobody listens

@@ -62,4 +62,4 @@ def test_a_file_that_names_a_dead_mount_loads_with_a_warning(
     (warning,) = loaded.warnings
     assert warning.path == "models.m.variants.a.weights"
     assert warning.message == f"{mount.folder}/w.gguf gives no answer within 3 s"
-    assert warning.hint == snapshot("its disk or network mount may be dead; mount it anew, then gearshift reload")
+    assert warning.hint == snapshot("its disk or network mount may be dead; mount it again, then gearshift reload")

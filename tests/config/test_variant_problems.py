@@ -32,7 +32,7 @@ from config.reading import Complaints, one_model
         (
             "a: {engine: {version: 1}, weights: o/n}",
             snapshot(
-                "error gearshift.yaml:4: models.m.variants.a.engine: engine names no kind (llama.cpp, vllm or command)"
+                "error gearshift.yaml:4: models.m.variants.a.engine: engine has no kind (llama.cpp, vllm or command)"
             ),
         ),
         (
@@ -42,14 +42,14 @@ from config.reading import Complaints, one_model
         (
             "a: {engine: {kind: vllm, version: 1, path: /x}, weights: o/n}",
             snapshot(
-                "error gearshift.yaml:4: models.m.variants.a.engine: version and path are given both (a path is used at whatever version it has)"
+                "error gearshift.yaml:4: models.m.variants.a.engine: version and path are both given (a path is used at whatever version it has)"
             ),
         ),
         (
             "a: {engine: command==3, command: srv, memory: 1GiB}",
             snapshot("""\
 error gearshift.yaml:4: models.m.variants.a.engine: a command engine has neither version nor path (what runs is in command:)
-warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the variable PORT\
+warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the environment variable PORT\
 """),
         ),
         (
@@ -62,13 +62,13 @@ warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no u
             "a: {engine: command, command: 'a \"b', memory: 1GiB}",
             snapshot("""\
 error gearshift.yaml:4: models.m.variants.a.command: 'a "b' cannot be split into arguments: no closing quotation
-warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the variable PORT\
+warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the environment variable PORT\
 """),
         ),
         (
             "a: {engine: command, command: srv}",
             snapshot("""\
-warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the variable PORT
+warning gearshift.yaml:4: models.m.variants.a.command: no ${port} in it and no upstream: it has to read its port from the environment variable PORT
 warning gearshift.yaml:4: models.m.variants.a.engine: no memory is declared: it shares a device with nobody (declare the bytes it takes on a device)\
 """),
         ),
@@ -121,7 +121,7 @@ error gearshift.yaml:4: models.m.variants.a.upstream: upstream has no meaning fo
         (
             "a: {engine: vllm, weights: o/n, gpus: []}",
             snapshot(
-                "error gearshift.yaml:4: models.m.variants.a.gpus: gpus names none (leave it out to use every device)"
+                "error gearshift.yaml:4: models.m.variants.a.gpus: gpus is empty (leave it out to use every device)"
             ),
         ),
         (
@@ -148,7 +148,7 @@ error gearshift.yaml:4: models.m.variants.a.queue_limit: -1 is not at least 1\
         (
             "a: {engine: vllm, weights: o/n, speculation: {tokens: 3}}",
             snapshot(
-                "error gearshift.yaml:4: models.m.variants.a.speculation: speculation names no method (mtp, ngram or draft)"
+                "error gearshift.yaml:4: models.m.variants.a.speculation: speculation has no method (mtp, ngram or draft)"
             ),
         ),
         (

@@ -108,7 +108,7 @@ def read_lock(path: Path) -> Lock:
     except OSError as error:
         raise GearshiftError(f"{path} cannot be read: {error.strerror}", hint="write one: gearshift lock") from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise GearshiftError(f"{path} is no lock: {error}", hint="write it anew: gearshift lock") from error
+        raise GearshiftError(f"{path} is no lock: {error}", hint="write it again: gearshift lock") from error
     if lock.format != FORMAT:
         raise GearshiftError(f"{path} has format {lock.format}, {FORMAT} is known", hint="use a newer Gearshift")
     for name, recipe in lock.recipes.items():

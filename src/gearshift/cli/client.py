@@ -234,7 +234,7 @@ def _silent(server: ServerAddress, *, gone: bool) -> NoServerError:
         return NoServerError(message, hint=f"it still serves requests; restart it: {restart}")
     if gone:
         message = f"a server runs (pid {holder.pid}), but its admin socket {server.place} is gone"
-        hint = f"unless it is just starting or ending, have it made anew: kill -HUP {holder.pid} (reloads, too)"
+        hint = f"unless it is just starting or ending, make it again: kill -HUP {holder.pid} (this also reloads)"
         return NoServerError(message, hint=hint)
     message = f"a server runs (pid {holder.pid}), but does not answer at {server.place}"
     return NoServerError(message, hint=f"unless it is just starting or ending, restart it: {restart}")
@@ -247,7 +247,9 @@ def _decoded(response: http.client.HTTPResponse) -> Any:
     except ValueError as error:
         text = raw.decode(errors="replace").strip()[:80]
         hint = "check the URL (--url, GEARSHIFT_URL): something else answers there"
-        raise AdminError(response.status, "unknown", f"the answer is not a Gearshift's: {text!r}", hint=hint) from error
+        raise AdminError(
+            response.status, "unknown", f"the answer is not from a Gearshift server: {text!r}", hint=hint
+        ) from error
 
 
 def refusal(response: http.client.HTTPResponse, *, key: str) -> AdminError:

@@ -37,7 +37,7 @@ Rule = Callable[[VariantSection, Base], Iterator[Finding]]
 def check_variant(section: VariantSection, base: Base) -> Iterator[Finding]:
     """Every finding about a merged variant. Without an engine nothing else is judged."""
     if section.engine is None or section.engine.kind is None:
-        missing = "engine is missing" if section.engine is None else "engine names no kind"
+        missing = "engine is missing" if section.engine is None else "engine has no kind"
         yield Finding(("engine",), missing, "llama.cpp, vllm or command")
         return
     for rule in _RULES:
@@ -74,7 +74,7 @@ def _looked_for(field: KeyPath, path: Path) -> Iterator[Finding]:
     if state == "absent":
         yield Finding(field, f"there is no {path}", severity="warning")
     elif state == "silent":
-        hint = "its disk or network mount may be dead; mount it anew, then gearshift reload"
+        hint = "its disk or network mount may be dead; mount it again, then gearshift reload"
         yield Finding(field, f"{path} gives no answer within {PATIENCE_S:g} s", hint, severity="warning")
 
 
@@ -83,7 +83,7 @@ def _engine_pin(section: VariantSection, _: Base) -> Iterator[Finding]:
     if engine and engine.kind == "command" and (engine.version or engine.path):
         yield Finding(("engine",), "a command engine has neither version nor path", "what runs is in command:")
     elif engine and engine.version and engine.path:
-        yield Finding(("engine",), "version and path are given both", "a path is used at whatever version it has")
+        yield Finding(("engine",), "version and path are both given", "a path is used at whatever version it has")
 
 
 def _command(section: VariantSection, _: Base) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def _command(section: VariantSection, _: Base) -> Iterator[Finding]:
         if isinstance(line := getattr(section, field), str) and (reason := _unsplittable(line)):
             yield Finding((field,), f"{line!r} cannot be split into arguments: {reason}")
     if not section.upstream and PORT not in f"{section.command}{section.env}":
-        message = f"no {PORT} in it and no upstream: it has to read its port from the variable PORT"
+        message = f"no {PORT} in it and no upstream: it has to read its port from the environment variable PORT"
         yield Finding(("command",), message, severity="warning")
     if section.memory is None:
         message = "no memory is declared: it shares a device with nobody"
@@ -126,7 +126,7 @@ def _gpus(section: VariantSection, _: Base) -> Iterator[Finding]:
     if gpus is None:
         return
     if not gpus:
-        yield Finding(("gpus",), "gpus names none", "leave it out to use every device")
+        yield Finding(("gpus",), "gpus is empty", "leave it out to use every device")
     for gpu in gpus:
         if isinstance(gpu, int) and gpu < 0:
             yield Finding(("gpus",), f"{gpu} is not a GPU index", "indices count from 0, as nvidia-smi shows them")
@@ -141,7 +141,7 @@ def _speculation(section: VariantSection, _: Base) -> Iterator[Finding]:
     if speculation is None:
         return
     if speculation.method is None:
-        yield Finding(("speculation",), "speculation names no method", "mtp, ngram or draft")
+        yield Finding(("speculation",), "speculation has no method", "mtp, ngram or draft")
     elif speculation.method == "draft" and not speculation.draft:
         yield Finding(("speculation",), "method draft needs draft:", "the weights of the draft model")
     elif speculation.method in {"mtp", "ngram"} and speculation.draft:

@@ -26,13 +26,13 @@ def refusal_error(refusal: Refuse) -> GearshiftError:
         case "not_resident":
             return NotResidentError(
                 f"{variant} is not loaded, and a side request never causes a swap",
-                hint="it is served while its variant is loaded; without the side header or alias it is loaded",
+                hint="load it first, or send the request without the side header or alias: then it is loaded",
                 retry_after_s=retry,
             )
         case "draining":
             return DrainingError(
                 f"{variant} takes no more requests: it was unloaded, removed, or the server is stopping",
-                hint="ask again: a variant that is still configured is loaded anew",
+                hint="ask again: a variant that is still configured is loaded again",
             )
         case "load_failed" | "blocked":
             failure = refusal.failure or Failure("it could not be loaded")

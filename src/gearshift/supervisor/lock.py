@@ -89,7 +89,7 @@ class StateLock:
             raise unusable_state(self._paths, error.strerror) from error
 
     def _held_by(self, holder: str) -> GearshiftError:
-        who = Holder(int(holder)) if holder.isdigit() else "which has not said its pid yet"
+        who = Holder(int(holder)) if holder.isdigit() else "its pid is not known yet"
         msg = f"another Gearshift runs on the state folder {self._paths.state}: {who}"
         return GearshiftError(msg, hint="stop it with `gearshift stop`, or give this one its own GEARSHIFT_HOME")
 
