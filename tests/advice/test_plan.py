@@ -65,6 +65,15 @@ def test_one_card_stands_beside_two(tmp_path: Path) -> None:
     assert [length for length, _ in one.at_once] == [65_536, 8192]
 
 
+def test_an_automatic_pool_is_another_on_other_cards(tmp_path: Path) -> None:
+    automatic = variant(write_hybrid(tmp_path), kv_bytes="auto", gpus=(0, 1))
+    for room in ask(automatic, box_of(CARD, 2)).rooms:
+        assert (room.fits, room.at_once[0]) == (True, (65_536, 1))
+        assert (room.longest_context or 0) > 131_072  # the pool would grow with the context
+    pinned = ask(automatic, box_of(CARD, 2), kv_bytes=ask(automatic, box_of(CARD, 2)).plan.kv_bytes)
+    assert [room.at_once[0] for room in pinned.rooms] == [(65_536, 0), (65_536, 1)]
+
+
 def test_several_cards_stand_beside_one(tmp_path: Path) -> None:
     cards = tuple(PlannedDevice(f"gpu{index}", 24 * GIB) for index in range(2))
     found = asked(replace(VLLM, devices=cards), write_hybrid(tmp_path))

@@ -16,7 +16,7 @@ from gearshift.planner.ceiling import decode_ceiling
 from gearshift.planner.document import plan_document
 from gearshift.planner.gpus import parse_gpu
 from gearshift.planner.ledger import PagedKv
-from gearshift.planner.planning import plan
+from gearshift.planner.planning import plan, settled
 from gearshift.planner.request import PlannedDevice, PlanRequest
 from gearshift.planner.workload import hardware_of, workload_of
 from planner.models import GIB, MIB, gemma4_12b_gguf, gpt_oss20b, qwen06b, qwen27b, qwen27b_gguf, smollm2
@@ -269,3 +269,18 @@ def test_layer_split_lets_one_card_work_at_a_time() -> None:
     assert hardware_of(llamacpp(devices=cards), gpu).cards == 1
     assert hardware_of(llamacpp(devices=cards, split="tensor"), gpu).cards == 2
     assert hardware_of(vllm(devices=cards), gpu).cards == 2
+
+
+@pytest.mark.parametrize("version", ["0.27.1", "0.32.0"])
+def test_the_longest_context_of_an_automatic_pool_is_the_last_that_surely_fits(version: str) -> None:
+    facts = replace(qwen27b(), stated_bytes=18 * GIB)
+    asked = vllm(version=version, kv_bytes=None, context=16_384, devices=(PlannedDevice("GPU-a", 24 * GIB),))
+    longest = longest_context(asked, facts, automatic_pool=True)
+    assert longest is not None
+    fits = [
+        plan(settled(replace(asked, context=context), facts, automatic_pool=True), facts).fits
+        for context in (longest, longest + 1)
+    ]
+    assert fits == [True, None]
+    unknown = replace(asked, devices=(PlannedDevice("GPU-a", None),))
+    assert longest_context(unknown, facts, automatic_pool=True) is None

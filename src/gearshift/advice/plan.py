@@ -25,6 +25,7 @@ from gearshift.planner import (
     model_longest,
     plan,
     plan_document,
+    settled,
     streams_at_once,
     workload_of,
 )
@@ -116,12 +117,14 @@ class PlanAnswer:
         return document
 
 
-def answer(request: PlanRequest, facts: ModelFacts, planned: Plan, question: SpeedQuestion) -> PlanAnswer:
-    """All answers about a settled request and its plan."""
+def answer(
+    request: PlanRequest, facts: ModelFacts, planned: Plan, question: SpeedQuestion, *, automatic_pool: bool = False
+) -> PlanAnswer:
+    """All answers about a settled request and its plan. An ``automatic_pool`` is another on other cards."""
     return PlanAnswer(
         plan=planned,
         request=request,
-        rooms=tuple(_rooms(request, facts, planned)),
+        rooms=tuple(_rooms(request, facts, planned, automatic_pool=automatic_pool)),
         levers=levers(request, facts),
         speed=speed_of(request, facts, question),
         no_ceiling=_no_ceiling(request, facts, question),
@@ -191,19 +194,21 @@ def _doubt(request: PlanRequest, facts: ModelFacts, planned: Plan) -> str | None
     return "the errors of the modelled lines decide" if planned.complete else "a part of unknown size is missing"
 
 
-def _rooms(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Iterator[Room]:
+def _rooms(request: PlanRequest, facts: ModelFacts, planned: Plan, *, automatic_pool: bool) -> Iterator[Room]:
     """The cards asked for, beside two of them, or beside one where more were asked for."""
     cards = len(request.devices)
-    here = _room_on(request, facts, planned)
+    here = _room_on(request, facts, planned, automatic_pool=automatic_pool)
     if request.device_kind == "cpu":
         yield here
         return
     other = _on_cards(request, 2 if cards == 1 else 1)
-    there = _room_on(other, facts, plan(other, facts))
+    if automatic_pool:
+        other = settled(replace(other, kv_bytes=None), facts, automatic_pool=True)
+    there = _room_on(other, facts, plan(other, facts), automatic_pool=automatic_pool)
     yield from sorted((here, there), key=lambda room: room.cards)
 
 
-def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Room:
+def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan, *, automatic_pool: bool) -> Room:
     """What the cards hold; nothing is said of ranks that the attention heads cannot be divided among."""
     cards, context = len(request.devices), planned.context or 0
     if request.engine == "vllm" and undivided(facts, cards):
@@ -212,7 +217,7 @@ def _room_on(request: PlanRequest, facts: ModelFacts, planned: Plan) -> Room:
     return Room(
         cards=cards,
         fits=planned.fits,
-        longest_context=longest_context(request, facts),
+        longest_context=longest_context(request, facts, automatic_pool=automatic_pool),
         at_once=tuple((length, streams_at_once(planned, request, facts, length=length)) for length in lengths),
     )
 

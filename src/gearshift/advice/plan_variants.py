@@ -55,12 +55,11 @@ def ask_variant(
     request = replace(request, projector_bytes=projector_bytes(variant))
     request = with_draft(_tried(request, changes), read_model)
     planned = plan_requested(variant, request, facts)
-    if (
-        planned.kv is None and planned.refusals
-    ):  # a setting that the engine does not have: its refusal is the whole answer
-        return PlanAnswer(planned)
-    request = settled(request, facts, automatic_pool=variant.kv_bytes == "auto")
-    return answer(request, facts, planned, question)
+    if planned.kv is None and planned.refusals:
+        return PlanAnswer(planned)  # a setting that the engine does not have: its refusal is the whole answer
+    automatic = variant.kv_bytes == "auto" and request.kv_bytes is None
+    request = settled(request, facts, automatic_pool=automatic)
+    return answer(request, facts, planned, question, automatic_pool=automatic)
 
 
 def _tried(request: PlanRequest, changes: Mapping[str, Any]) -> PlanRequest:

@@ -87,9 +87,10 @@ def _of_flags(session: Session, given: PlanOptions) -> tuple[Subject, PlanAnswer
     facts = stated(loadable(engine, _facts(session, weights)), given.weights_size)
     if not (request.context or facts.context_train):
         raise click.UsageError("the model's files do not say how long its context is: give --context")
-    request = settled(request, facts, automatic_pool=given.kv_bytes == AUTO)
+    automatic = given.kv_bytes == AUTO
+    request = settled(request, facts, automatic_pool=automatic)
     card = gpu or known_card(session, _host_or(kind, box.devices), devices[0].id)
-    found = answer(request, facts, plan(request, facts), question_of(given, card))
+    found = answer(request, facts, plan(request, facts), question_of(given, card), automatic_pool=automatic)
     name = weights.name if isinstance(weights, Path) else PurePosixPath(shown(weights)).name
     return Subject(name, engine, given.engine_version or _newest(engine)), found
 

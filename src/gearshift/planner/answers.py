@@ -38,13 +38,14 @@ def required_bytes(request: PlanRequest, facts: ModelFacts) -> int:
     return max((ledger.planned_bytes for ledger in plan(wanted, facts).ledger), default=0)
 
 
-def longest_context(request: PlanRequest, facts: ModelFacts) -> int | None:
+def longest_context(request: PlanRequest, facts: ModelFacts, *, automatic_pool: bool = False) -> int | None:
     """The longest request that still fits every device, up to what the model was trained for.
 
+    A vLLM pool that is asked for holds what it holds; an ``automatic_pool`` grows with the context.
     None where the devices' memory, the weights or a separate drafter's are unknown; 0 where not even a short one fits.
     """
     if request.engine == "vllm":
-        return _longest_paged(request, facts)
+        return _longest_automatic(request, facts) if automatic_pool else _longest_paged(request, facts)
     sized = facts.weights_known and not request.draft_unknown
     if not sized or any(device.total_bytes is None for device in request.devices):
         return None
@@ -144,6 +145,21 @@ def _longest_paged(request: PlanRequest, facts: ModelFacts) -> int | None:
     pool = max(planned.kv_bytes - missing, 0)
     longest = vllm_longest(request, facts, start.rules) or start.context
     return longest_in_pool(start.layout, start.rules, pool=pool, longest=longest)
+
+
+def _longest_automatic(request: PlanRequest, facts: ModelFacts) -> int | None:
+    """With all that the fullest device surely has left beside what else it holds, of which one block is kept back."""
+    start, planned = resolve(request, facts), plan(replace(request, kv_bytes=0), facts)
+    left = [
+        None if ledger.total_bytes is None else ledger.total_bytes - ledger.planned_bytes - ledger.error_bytes
+        for ledger in planned.ledger
+    ]
+    known = [size for size in left if size is not None]
+    if not planned.complete or len(known) < len(left) or not known:
+        return None
+    kept = 0 if start.rules.null_block_counts else start.layout.bytes_per_block
+    longest = vllm_longest(request, facts, start.rules) or start.context
+    return longest_in_pool(start.layout, start.rules, pool=max(min(known) - kept, 0), longest=longest)
 
 
 def _excess(ledger: DeviceLedger) -> int:
