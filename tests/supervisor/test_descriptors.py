@@ -53,7 +53,7 @@ def none_left() -> Iterator[None]:
 
 async def test_an_engine_is_kept_beside_a_thousand_open_descriptors(launcher: LocalLauncher, spec_of: SpecOf) -> None:
     await (await launcher.launch(spec_of())).stop()  # it takes the keeper that was made ahead
-    launcher._keepers.close()
+    launcher._spare_keeper.close()
     with soft_limit(2 * BEYOND_SELECT), opened(BEYOND_SELECT):
         child = await launcher.launch(spec_of())
         await child.ready()

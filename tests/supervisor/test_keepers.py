@@ -7,13 +7,13 @@ import pytest
 
 from fakes.living import wait_for
 from gearshift.supervisor.keeper import Keeper
-from gearshift.supervisor.keepers import Keepers
+from gearshift.supervisor.keepers import SpareKeeper
 
 
 def test_a_spare_is_taken_once_and_then_another_is_made() -> None:
-    keepers = Keepers()
-    keepers.prepare()
-    first, second = keepers.take(), keepers.take()
+    spare = SpareKeeper()
+    spare.prepare()
+    first, second = spare.take(), spare.take()
     assert first.process.pid != second.process.pid
     assert first.alive
     for keeper in (first, second):
@@ -22,36 +22,36 @@ def test_a_spare_is_taken_once_and_then_another_is_made() -> None:
 
 
 def test_a_spare_that_was_killed_is_replaced() -> None:
-    keepers = Keepers()
-    keepers.prepare()
-    doomed = keepers._spare
+    spare = SpareKeeper()
+    spare.prepare()
+    doomed = spare._spare
     assert doomed is not None
     doomed.process.kill()
     wait_for(lambda: not doomed.alive)
-    taken = keepers.take()
+    taken = spare.take()
     assert taken.alive
     assert taken.process.pid != doomed.process.pid
     taken.dismiss()
 
 
 def test_preparing_twice_keeps_one_spare() -> None:
-    keepers = Keepers()
-    keepers.prepare()
-    first = keepers._spare
-    keepers.prepare()
-    assert keepers._spare is first
-    keepers.close()
+    spare = SpareKeeper()
+    spare.prepare()
+    first = spare._spare
+    spare.prepare()
+    assert spare._spare is first
+    spare.close()
 
 
 @pytest.mark.parametrize("prepared", [True, False])
 def test_closing_leaves_no_process_and_no_descriptor(prepared: bool) -> None:  # noqa: FBT001 - a parameter of the test
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a Path would not change what is counted
-    keepers = Keepers()
+    spare = SpareKeeper()
     if prepared:
-        keepers.prepare()
-    spare = keepers._spare
-    keepers.close()
-    assert spare is None or not spare.alive
+        spare.prepare()
+    made = spare._spare
+    spare.close()
+    assert made is None or not made.alive
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - likewise
 
 

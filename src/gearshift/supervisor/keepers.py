@@ -1,4 +1,4 @@
-"""Keepers without a job yet: one is kept ahead, so that no launch waits for an interpreter to start."""
+"""Starting keepers, and the spare one that is kept ahead, so that no launch waits for an interpreter to start."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def keeper_writing_to(output: int) -> tuple[subprocess.Popen[bytes], socket.sock
     return process, ours
 
 
-class Keepers:
+class SpareKeeper:
     """The one spare keeper. Taking it never waits; ``prepare`` puts the next one in its place."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from gearshift.hardware import processes
 from gearshift.supervisor import keeper
 from gearshift.supervisor.child import Launch, LocalChild
 from gearshift.supervisor.health import HealthClient
-from gearshift.supervisor.keepers import Keepers
+from gearshift.supervisor.keepers import SpareKeeper
 from gearshift.supervisor.launch_log import LaunchLog, LogFile, new_log_path
 from gearshift.supervisor.ports import PortPicker, port_free
 from gearshift.supervisor.readiness import load_failed
@@ -51,7 +51,7 @@ class LocalLauncher:
         self._memory = memory
         self._in_flight = in_flight
         self._ports = PortPicker()
-        self._keepers = Keepers()
+        self._spare_keeper = SpareKeeper()
         self._children: set[LocalChild] = set()
         self._state = StateFile(paths.children)
         self._dirty = asyncio.Event()
@@ -69,7 +69,7 @@ class LocalLauncher:
         keeper.prctl(keeper.PR_SET_CHILD_SUBREAPER, 1)  # should a keeper be killed, its tree comes to us
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
         self._refreshing = asyncio.create_task(self._refresh(), name="state file")
-        self._keepers.prepare()
+        self._spare_keeper.prepare()
         return self
 
     async def __aexit__(
@@ -77,7 +77,7 @@ class LocalLauncher:
     ) -> None:
         """Raises StopIncompleteError naming everything that is left, when nothing else is being raised."""
         stops = await asyncio.gather(*(child.stop() for child in self._children), return_exceptions=True)
-        await asyncio.to_thread(self._keepers.close)
+        await asyncio.to_thread(self._spare_keeper.close)
         if self._refreshing:
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
@@ -127,14 +127,14 @@ class LocalLauncher:
         if not spec.argv:
             return None, os.open(os.devnull, os.O_RDONLY)
         try:
-            folder, keeper = write_files(self._paths.logs, spec), self._keepers.take()
+            folder, keeper = write_files(self._paths.logs, spec), self._spare_keeper.take()
             try:
                 return await Tree.start(spec, marker, folder, keeper), keeper.output
             except BaseException:
                 os.close(keeper.output)
                 raise
             finally:
-                asyncio.get_running_loop().call_soon(self._keepers.prepare)
+                asyncio.get_running_loop().call_soon(self._spare_keeper.prepare)
         except (OSError, TimeoutError) as error:
             cause = f"{spec.argv[0]} cannot be started: {str(error) or 'its keeper did not answer'}"
             raise load_failed(spec.variant, Failure(cause)) from error
