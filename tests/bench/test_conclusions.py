@@ -51,6 +51,7 @@ def test_a_ladder_claims_a_cost_only_where_the_intervals_are_apart(deep: Sequenc
         ([(2, (19, 20, 21)), (4, (11, 12, 13))], "more than 2 streams cost throughput: 20 tok/s at 2, 12 at 4"),
         ([(1, (10, 20, 30)), (2, (11, 18, 31))], "more than one stream adds little: 20 tok/s at 1, 18 at 2"),
         ([(1, (19, 20, 21)), (2, (39, 40, 41))], "total throughput still grows at 2 streams (40 tok/s)"),
+        ([(1, (19, 20, 26)), (2, (19, 22, 26))], "cannot tell whether 2 streams bring more than 1: 20 and 22 tok/s"),
     ],
 )
 def test_streams_that_cost_throughput_are_told_from_those_that_add_little(

@@ -114,6 +114,27 @@ def test_every_flag_that_a_cell_can_have_is_explained() -> None:
     assert named <= MEANINGS.keys()
 
 
+def test_experiments_of_one_name_are_told_apart_by_what_was_asked_or_when() -> None:
+    """Their tables and lines would be headed alike."""
+    plan = {"output": 64, "dialect": "chat", "kind": "prose", "exact": True}
+    cells: list[dict[str, Any]] = [
+        {"concurrency": level, "output_tok_s": {"median": 9.0 * level}, "flags": []} for level in (1, 2)
+    ]
+    documents = [
+        {
+            "experiment": "concurrency", "target": {}, "model": "m", "cells": cells, "plan": {"cells": [asked]},
+            "started": 1_790_000_000.0 + number,
+        }
+        for number, asked in enumerate([plan, {**plan, "dialect": "completions"}, {**plan, "output": 32}, plan])
+    ]  # fmt: skip
+    post = to_markdown(assemble(read_documents(documents)))
+    assert "\nm, answers of 64 tokens, the completions endpoint:\n" in post
+    assert "\nm, answers of 32 tokens, the chat endpoint:\n" in post
+    assert post.count("\nm, answers of 64 tokens, the chat endpoint, 2026-09-21 14:13:2") == 2
+    alone = to_markdown(assemble(read_documents(documents[:1])))
+    assert "answers of 64 tokens" not in alone
+
+
 def test_a_flag_that_spoils_nothing_is_not_said_to() -> None:
     """A cell that is invalid has other flags too, which are not why."""
     cell = {"depth": 512, "valid": False, "flags": ["cache_unknown", "client_overloaded"]}

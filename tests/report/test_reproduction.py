@@ -140,6 +140,12 @@ def test_the_line_is_one_that_the_program_takes(line: str) -> None:
     assert context.params
 
 
+def test_a_plan_that_lacks_what_its_line_needs_has_none() -> None:
+    for experiment in ("ladder", "concurrency", "prefix", "saturate"):
+        (found,) = read_documents([document(experiment, {"output": 64})])
+        assert command(found) == ""
+
+
 def test_without_a_plan_there_is_no_line() -> None:
     (experiment,) = read_documents([document("ladder")])
     assert command(experiment) == ""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from gearshift.engines.llamacpp_build import engine_name
 from gearshift.report.agreement import agreement
+from gearshift.report.apart import told_apart
 from gearshift.report.blocks import Block, Bullets, Figure, Report, Section, Text
 from gearshift.report.caveats import caveats
 from gearshift.report.charts import acceptance, ceiling, depth, load, memory, speculation, swaps
@@ -52,6 +53,7 @@ def assemble(experiments: Sequence[Experiment], *, title: str | None = None) -> 
         raise ValueError(msg)
     order = list(_TITLES)
     experiments = sorted(experiments, key=lambda e: order.index(e.kind) if e.kind in order else len(order))
+    experiments = told_apart(experiments)
     sections = [_question(kind, experiments) for kind in dict.fromkeys(e.kind for e in experiments)]
     if found := tuple(memory.figures(experiments)):
         sections.append(Section("Memory", found))
@@ -129,7 +131,7 @@ def _question(kind: str, experiments: Sequence[Experiment]) -> Section:
         alike = [experiment for experiment in asked if experiment.axis == axis]
         blocks += [figure for make in _FIGURES.get(kind, ()) for figure in make(alike)]
     for experiment in asked:
-        named = f"{experiment.name}, {experiment.tool}" if experiment.tool != OURS else experiment.name
+        named = f"{experiment.label}, {experiment.tool}" if experiment.tool != OURS else experiment.label
         if len(asked) > 1 or experiment.tool != OURS:
             blocks.append(Text(f"{named}:"))
         blocks.append(cell_table(experiment))

@@ -56,7 +56,7 @@ def _flags(experiments: Sequence[Experiment]) -> Iterator[str]:
     for experiment in experiments:
         for cell in experiment.cells:
             for name, detail in cell.flags.items():
-                where = f"{experiment.kind} of {experiment.name}, {place(cell)}"
+                where = f"{experiment.kind} of {experiment.label}, {place(cell)}"
                 found.setdefault(name, []).append((where, detail))
     total = sum(len(experiment.cells) for experiment in experiments)
     for name, cases in sorted(found.items(), key=lambda item: item[0] not in SPOILING):
@@ -89,6 +89,6 @@ def _axes(experiments: Sequence[Experiment]) -> Iterator[str]:
 def _interrupted(experiments: Sequence[Experiment]) -> Iterator[str]:
     for experiment in experiments:
         if experiment.interrupted:
-            yield f"The {experiment.kind} of {experiment.name} was interrupted: not every planned cell is there."
+            yield f"The {experiment.kind} of {experiment.label} was interrupted: not every planned cell is there."
     if any(experiment.tool == OURS and not experiment.provenance for experiment in experiments):
         yield "A server at a URL was measured from outside: its command line, files and hardware are not known."

@@ -74,6 +74,7 @@ class Experiment:
     plan: tuple[Json, ...] = ()  # the cells as they were planned
     interrupted: bool = False
     started: float | None = None  # unix time
+    apart: str = ""  # what sets it apart from others of its kind and name in one report
 
     @property
     def axis(self) -> str:
@@ -96,6 +97,11 @@ class Experiment:
         if len(self.targets) > 1:
             return str(self.model or self.kind)
         return name_of(self.target) or str(self.model or self.target.get("file") or self.tool)
+
+    @property
+    def label(self) -> str:
+        """Its name, with what sets it apart."""
+        return ", ".join(part for part in (self.name, self.apart) if part)
 
 
 def name_of(target: Json) -> str:

@@ -139,7 +139,14 @@ def _quoted(word: str) -> str:
 
 
 def command(experiment: Experiment) -> str:
-    """The `gearshift bench` line that measures it again; empty where the plan is not known."""
+    """The `gearshift bench` line that measures it again; empty where its plan is not known, or lacks what it needs."""
+    try:
+        return _command(experiment)
+    except KeyError:
+        return ""
+
+
+def _command(experiment: Experiment) -> str:
     if experiment.kind == "swap":
         names = dict.fromkeys(name for cell in experiment.cells for name in cell.setting.split(" > "))
         return shlex.join(["gearshift", "bench", "swap", *names, "--repeats", str(experiment.cells[0].trials)])

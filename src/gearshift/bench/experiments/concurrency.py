@@ -42,5 +42,8 @@ def _knee(rates: Sequence[tuple[int, Estimate]]) -> str:
             if gain < -_GAIN and not overlap(rate, higher):
                 return f"{who} {'cost' if level > 1 else 'costs'} throughput: {figures}"
             return f"{who} {'add' if level > 1 else 'adds'} little: {figures}"
-    level, rate = rates[-1]
+    (before, lower), (level, rate) = rates[-2:]
+    if overlap(lower, rate):
+        figures = f"{lower.median:.4g} and {rate.median:.4g} tok/s"
+        return f"cannot tell whether {level} streams bring more than {before}: {figures}"
     return f"total throughput still grows at {level} streams ({rate.median:.4g} tok/s): measure higher levels"

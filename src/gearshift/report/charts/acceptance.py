@@ -25,7 +25,7 @@ def _figure(experiment: Experiment, cells: Sequence[Cell]) -> Figure:
     longest = max(map(len, rates))
     series = tuple((place(cell), _padded(found, longest)) for cell, found in zip(cells, rates, strict=True))
     groups = tuple(str(number + 1) for number in range(longest))
-    chart = Bars(f"Acceptance by position, {experiment.name}", "share of drafts", groups, series)
+    chart = Bars(f"Acceptance by position, {experiment.label}", "share of drafts", groups, series)
     words = "; ".join(
         f"{place(cell)}: {', '.join(map(share, found))}" for cell, found in zip(cells, rates, strict=True)
     )

@@ -26,7 +26,7 @@ def figures(experiments: Sequence[Experiment]) -> Iterator[Figure]:
         ]
         if found:
             groups, series = tuple(row[0] for row in found), ("measured", tuple(row[1] for row in found))
-            chart = Bars(f"Share of the ceiling, {experiment.name}", "measured over possible", groups, (series,))
+            chart = Bars(f"Share of the ceiling, {experiment.label}", "measured over possible", groups, (series,))
             words = "; ".join(
                 f"{name}: {share(part)} ({number(got, 'tok_s')} of {number(most, 'tok_s')} tok/s)"
                 for name, part, got, most in found

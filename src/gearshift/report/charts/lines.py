@@ -44,7 +44,7 @@ def _series(experiment: Experiment, name: str, x: Coordinate) -> list[Series]:
     several = len({other for _, other in points}) > 1
     return [
         Series(
-            " ".join(part for part in (experiment.name, setting, _other(other, x) if several else "") if part),
+            " ".join(part for part in (experiment.label, setting, _other(other, x) if several else "") if part),
             tuple(sorted(found, key=lambda point: point.x)),
         )
         for (setting, other), found in points.items()

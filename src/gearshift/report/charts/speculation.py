@@ -25,7 +25,7 @@ def _figure(experiment: Experiment, depth: int, items: Sequence[Mapping[str, Any
     levels = sorted({gain["concurrency"] for item in items for gain in item["gains"]})
     grid = [{gain["concurrency"]: gain for gain in item["gains"]} for item in items]
     chart = Heat(
-        title=f"Speculation of {experiment.name}, {tokens(depth)} tokens deep",
+        title=f"Speculation of {experiment.label}, {tokens(depth)} tokens deep",
         x_label="streams",
         rows=tuple(str(item["setting"]) for item in items),
         columns=tuple(str(level) for level in levels),
