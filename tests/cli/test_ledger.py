@@ -103,7 +103,7 @@ def test_a_failed_start_shows_its_cause(gearshift: Gearshift, logs: dict[str, st
 vllm 0.32.0: failed
   cause: torch.OutOfMemoryError: CUDA out of memory.
   log:   (EngineCore pid=2) ERROR 11-29 10:00:09 [core.py:1] torch.OutOfMemoryError: CUDA out of memory.
-  fix:   lower context, parallel or ubatch-size, use a smaller kv_dtype, or free the memory other processes hold
+  fix:   lower context and with it kv_bytes, or max-num-batched-tokens, or free what other processes hold
 """)
 
 

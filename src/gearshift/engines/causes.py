@@ -10,6 +10,7 @@ from gearshift.domain.errors import Failure
 Fix = str | Callable[[re.Match[str]], str]
 
 _MEMORY = "lower context, parallel or ubatch-size, use a smaller kv_dtype, or free the memory other processes hold"
+_TORCH_MEMORY = "lower context and with it kv_bytes, or max-num-batched-tokens, or free what other processes hold"
 _OTHER_CHECKPOINT = "a separate draft model must be made for this very checkpoint, or set speculation to off"
 _WEIGHTS = "check the variant's weights: the path, and that the download is complete"
 
@@ -54,7 +55,11 @@ _KNOWN: tuple[tuple[re.Pattern[str], Fix], ...] = tuple(
             r"max seq len \(\d+\), \((?P<needed>[\d.]+) GiB KV cache is needed(?:.*model length is (?P<longest>\d+))?",
             _context_too_long,
         ),
-        (r"No available memory for the cache blocks", f"the weights leave no room for a cache: {_MEMORY}"),
+        (
+            r"No available memory for the cache blocks",
+            "the weights leave no room for a cache: raise gpu-memory-utilization, or take more GPUs or smaller weights",
+        ),
+        (r"torch(?:\.cuda)?\.OutOfMemoryError|torch\.AcceleratorError: .*out of memory", _TORCH_MEMORY),
         (
             r"Free memory on device .* is less than desired",
             "stop what holds the GPU's memory, or lower args gpu-memory-utilization (kv_bytes then sizes the pool)",
