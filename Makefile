@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINES := $(BIN)/gearshift engine
+TESTS := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engines demo test check unit bench lock clean
@@ -32,10 +33,10 @@ check: setup ## Lint, types, layers
 	$(BIN)/lint-imports
 
 unit: setup ## Every test that needs no real engine
-	$(BIN)/pytest -m "not real"
+	$(TESTS) -m "not real"
 
 test: check engines ## Everything: checks, then all tests, on real engines too
-	$(BIN)/pytest
+	$(TESTS)
 
 bench: setup ## What Gearshift adds, measured against a direct connection in the same run
 	$(BIN)/python -m benchmarks

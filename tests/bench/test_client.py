@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from gearshift.bench.bodies import Ask, Dialect
 from gearshift.bench.client import Client, TargetError, root_of
@@ -116,6 +120,26 @@ async def test_nobody_listening_is_an_error_of_the_sample_and_raised_by_control_
         sample = await client.send(Ask("truth", 4).call("hello"), epoch=time.perf_counter())
         assert sample.error is not None
         with pytest.raises(TargetError, match="does not answer"):
+            await client.get_text("/metrics")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"json": {"error": {"message": "it was stopped"}}}, "answers 503: it was stopped"),
+        ({"json": {"error": "Loading model"}}, 'answers 503: {"error": "Loading model"}'),
+        ({"text": "busy\n"}, "answers 503: busy"),
+        ({}, "answers 503: without a word"),
+    ],
+)
+async def test_a_control_call_that_is_refused_tells_the_servers_words(body: dict[str, Any], words: str) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response(body["json"], status=503) if "json" in body else web.Response(status=503, **body)
+
+    app = web.Application()
+    app.router.add_get("/metrics", refuse)
+    async with TestServer(app) as server, Client(str(server.make_url(""))) as client:
+        with pytest.raises(TargetError, match=re.escape(words)):
             await client.get_text("/metrics")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -127,7 +128,9 @@ async def test_a_port_taken_before_the_launch_is_refused_with_its_holder(
 ) -> None:
     spec = spec_of()
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", spec.endpoint.port):
-        with pytest.raises(LoadFailedError, match=rf"port {spec.endpoint.port} is already taken by pid \d+ \(.*pytest"):
+        with pytest.raises(
+            LoadFailedError, match=rf"port {spec.endpoint.port} is already taken by pid {os.getpid()} \(.+\)"
+        ):
             await launcher.launch(spec)
 
 

@@ -18,10 +18,10 @@ from gearshift.domain.errors import GearshiftError
 
 _OK = 200
 REFUSALS = {  # by status: what a person can do about it
-    401: "the server wants a key: give one with --key-env",
+    401: "give the server's key with --key-env",
     403: "the key is not allowed here",
     429: "the server is busy or limits requests: ask for fewer streams, or later",
-    503: "the server is still loading: try again when it is ready",
+    503: "try again when the server is ready",
 }
 _AT_ONCE_S = 1.0
 _CLOSING_S = 1.0  # for the end of the body behind the stream's own end mark: some proxies keep it open
@@ -148,9 +148,9 @@ class Client:
     async def _control(self, method: str, path: str, body: Mapping[str, object] | None) -> str | None:
         try:
             async with _opened(self._control_session).request(method, self.control_url + path, json=body) as response:
-                if (reason := REFUSALS.get(response.status)) is not None:
-                    msg = f"{self.control_url}{path} answers {response.status}: {reason}"
-                    raise TargetError(msg, hint=reason)
+                if (hint := REFUSALS.get(response.status)) is not None:
+                    msg = f"{self.control_url}{path} answers {response.status}: {_words(await response.text())}"
+                    raise TargetError(msg, hint=hint)
                 return await response.text() if response.status == _OK else None
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             msg = f"{self.control_url}{path} does not answer: {str(error) or 'deadline passed'}"
@@ -160,6 +160,15 @@ class Client:
 def root_of(url: str) -> str:
     """``http://host:port/prefix`` of a base URL that people write with or without ``/v1`` and a trailing slash."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def _words(body: str) -> str:
+    """Why a server refuses, as it says itself: the message of its error, else the beginning of what it sent."""
+    try:
+        message = json.loads(body)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = body.strip() or "without a word"
+    return str(message)[:300]
 
 
 def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
