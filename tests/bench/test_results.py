@@ -68,6 +68,7 @@ def test_invalid_cells_are_not_compared() -> None:
 
 def test_a_result_is_shown_in_the_form_of_bench() -> None:
     document = experiment_json(experiment(7, cell(1, 0.01)))
+    assert "plan" in document  # by which a report of an export says how to repeat it
     assert document["id"] == 7
     assert document["advice"] == ["x"]
     assert document["verdict"] is None

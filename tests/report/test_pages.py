@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,37 @@ def test_what_is_no_result_is_refused_with_a_hint(document: Any) -> None:
     with pytest.raises(GearshiftError, match="this is no result") as caught:
         read_documents([document])
     assert "--json" in str(caught.value.hint)
+
+
+def places(value: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in it."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (key,)
+        yield from ((key, *deeper) for deeper in places(value[key]))
+
+
+PLACES = list(places(RECORDED))
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(PLACES),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just([]) | st.just([None]) | st.just({"a": 1}),
+)
+def test_a_document_with_any_one_value_spoiled_is_written_up_or_refused(place: tuple[Any, ...], value: Any) -> None:
+    spoiled = json.loads(json.dumps(RECORDED))
+    inner = spoiled
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with suppress(GearshiftError):
+        assert to_markdown(assemble(read_documents([spoiled])))
+
+
+def test_a_damaged_document_is_refused_with_the_place_of_the_damage() -> None:
+    cell = {"depth": 512, "tpot_s": {"median": "fast"}}
+    with pytest.raises(GearshiftError, match=r"a damaged one .*\$\[0\]\.tpot_s\.median"):
+        read_documents([{"experiment": "ladder", "cells": [cell]}])
 
 
 def test_a_report_of_nothing_is_an_error() -> None:

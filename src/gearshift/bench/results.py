@@ -79,10 +79,11 @@ def diff(a: StoredExperiment, b: StoredExperiment) -> tuple[Change, ...]:
 
 
 def experiment_json(experiment: StoredExperiment) -> dict[str, object]:
-    """A stored experiment in the form of ``bench … --json``, with its number and times."""
+    """A stored experiment in the form of ``bench … --json``, with number, times and the plan to repeat it by."""
     return {
         **experiment_head(experiment),
         "target": dict(experiment.record.target),
+        "plan": dict(experiment.record.plan),
         "cells": [{"valid": cell.record.valid, **cell.record.figures} for cell in experiment.cells],
         **({"verdict": None, "advice": []} | dict(experiment.outcome or {})),
     }

@@ -52,8 +52,7 @@ def command(
 def _document(session: Session, source: str) -> Any:
     """Raises GearshiftError for what is neither a stored result nor a file of one."""
     if source.isdecimal() and not Path(source).exists():
-        stored = Measurements(session.paths.database).experiment(int(source))
-        return {**plain(experiment_json(stored)), "plan": dict(stored.record.plan)}
+        return plain(experiment_json(Measurements(session.paths.database).experiment(int(source))))
     try:
         return json.loads(sys.stdin.read() if source == _STDIN else Path(source).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:

@@ -114,7 +114,11 @@ def _verdict(experiment: Experiment) -> Iterator[str]:
         return
     metric = LABELS.get(findings.get("metric", ""), findings.get("metric", ""))
     a, b = findings.get("a", "A"), findings.get("b", "B")
-    ends = "" if verdict["low"] is None else f" ({format_change(verdict['low'])} to {format_change(verdict['high'])})"
+    ends = (
+        ""
+        if None in (verdict["low"], verdict["high"])
+        else f" ({format_change(verdict['low'])} to {format_change(verdict['high'])})"
+    )
     words = {"better": f"{b} is better than {a}", "worse": f"{b} is worse than {a}"}
     told = words.get(verdict["result"], f"{b} and {a} cannot be told apart")
     seen = verdict.get("smallest_detectable")

@@ -9,6 +9,7 @@ from typing import Any
 
 from gearshift.domain.errors import GearshiftError
 from gearshift.domain.redaction import redacted
+from gearshift.report.shape import check
 
 OURS = "gearshift"
 FIGURES = (
@@ -129,9 +130,11 @@ def _flat(documents: Sequence[Any]) -> Iterator[Json]:
 
 
 def _experiment(document: Json) -> Experiment:
-    if not isinstance(document.get("cells", document.get("rows")), list):
+    cells = document.get("cells", document.get("rows"))
+    if not isinstance(cells, list):
         raise _no_result(f"an object with {', '.join(sorted(document)[:6]) or 'nothing'}")
     try:
+        check(document, cells, FIGURES)
         return _imported(document) if "rows" in document else _measured(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _no_result(f"a damaged one ({type(error).__name__}: {error})") from error

@@ -142,7 +142,7 @@ def command(experiment: Experiment) -> str:
     """The `gearshift bench` line that measures it again; empty where its plan is not known, or lacks what it needs."""
     try:
         return _command(experiment)
-    except KeyError:
+    except (KeyError, TypeError):  # not there, or null
         return ""
 
 
