@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gearshift.bench.counters import Difference
+from gearshift.bench.counters import Counters, Difference
 from gearshift.bench.plan import CellPlan
 from gearshift.bench.sample import Sample, Usage
 from gearshift.bench.soundness import _most_in_flight, _token_moments, checks
@@ -33,6 +33,16 @@ def test_chunks_of_several_tokens_do_not_put_the_peak_below_the_mean() -> None:
     assert found["in_flight_le_concurrency"]
     assert found["little"]
     assert found["client_ttft_ge_server"] is None
+
+
+def test_acceptance_must_sum_up_in_every_trial() -> None:
+    good = Difference(Counters(drafts=10, accepted_tokens=12, accepted_at=(8, 4)))
+    bad = Difference(Counters(drafts=10, accepted_tokens=30, accepted_at=(8, 4)))
+    for trials in ([good, good], [bad, good], [good, bad]):
+        found = {
+            check.name: check for check in checks(CellPlan("x"), [trial(answer(0.0), counted=one) for one in trials])
+        }
+        assert found["acceptance_sums_to_length"].ok is (bad not in trials)
 
 
 def test_a_request_that_ends_where_another_starts_is_not_beside_it() -> None:

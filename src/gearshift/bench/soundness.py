@@ -36,10 +36,9 @@ def checks(plan: CellPlan, trials: Sequence[Trial]) -> tuple[Check, ...]:
 def _acceptance(trials: Sequence[Trial]) -> Check:
     found = [trial.counted.acceptance for trial in trials if trial.counted is not None]
     known = [acceptance for acceptance in found if acceptance is not None]
-    if not known:
-        return invariants.acceptance_sums_to_length(None, None)
-    last = known[-1]
-    return invariants.acceptance_sums_to_length(last.per_position, last.mean_length)
+    checked = [invariants.acceptance_sums_to_length(one.per_position, one.mean_length) for one in known]
+    failed = [check for check in checked if check.ok is False]
+    return next(iter((*failed, *checked)), invariants.acceptance_sums_to_length(None, None))
 
 
 def _rates(trials: Sequence[Trial]) -> tuple[float | None, float | None, float | None]:
