@@ -55,30 +55,31 @@ Body = Pieces | AsyncIterator[bytes] | None
 
 
 class EngineClient:
-    """Owns the one session. Requests are raw: the caller reads ``response.content`` and closes the response."""
+    """Owns the sessions. Requests are raw: the caller reads ``response.content`` and closes the response."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
+        self._keeping: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """The session, opened by the first request or by ``open``; needs a running loop."""
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                read_bufsize=_READ_BUFFER,
-                trust_env=False,
-                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-            )
-        return self._session
+        """Keeps connections for the next request. Opened by the first one; needs a running loop."""
+        if self._keeping is None:
+            self._keeping = _session(aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S))
+        return self._keeping
+
+    @property
+    def fresh(self) -> aiohttp.ClientSession:
+        """Makes a new connection for each request, for those that must not meet one that the engine is closing."""
+        if self._fresh is None:
+            self._fresh = _session(aiohttp.TCPConnector(limit=0, force_close=True))
+        return self._fresh
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._keeping, self._fresh):
+            if session is not None:
+                await session.close()
+        self._keeping = self._fresh = None
 
     async def send(
         self,
@@ -93,7 +94,8 @@ class EngineClient:
         """One request; returns when the answer's head is there. Raises aiohttp.ClientError, OSError or TimeoutError.
 
         ``length`` is the size of a streamed body where it is known. An idle connection may be closed by the engine in
-        the moment we reuse it; then nothing of an answer has come, and a body that is all here is sent once more.
+        the moment we reuse it; then nothing of an answer has come, and the request is made once more on a new one. A
+        streamed body cannot be sent twice, so it gets a new connection at once.
         """
         headers.update(upstream.headers)
         url = _url(upstream.endpoint.base_url, target)
@@ -101,27 +103,41 @@ class EngineClient:
             length = sum(map(len, body))
         if length is not None:
             headers["Content-Length"] = str(length)
-        try:
-            return await self._request(method, url, headers, body, length)
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            # Closed or reset under the request; a refused connection is no such thing and would only be refused again.
-            if isinstance(error, aiohttp.ClientConnectorError) or not isinstance(body, list | None):
-                raise
-        return await self._request(method, url, headers, body, length)
+        if isinstance(body, list | None):
+            try:
+                return await _request(self.session, method, url, headers, body)
+            except aiohttp.ClientConnectorError:
+                raise  # refused, and it would only be refused again
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                pass  # closed or reset under the request
+        return await _request(self.fresh, method, url, headers, body)
 
-    async def _request(
-        self, method: str, url: URL, headers: CIMultiDict[str], body: Body, length: int | None
-    ) -> aiohttp.ClientResponse:
-        data: bytes | AsyncIterator[bytes | memoryview] | None
-        if isinstance(body, list):
-            data = b"".join(body) if length is not None and length <= _JOINED else _parts(body)
-        else:
-            data = body
-        response = await self.session.request(method, url, data=data, headers=headers, allow_redirects=False)
-        if response.status not in _FINAL:
-            response.close()
-            raise aiohttp.ClientPayloadError(f"status {response.status} is no answer")
-        return response
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        read_bufsize=_READ_BUFFER,
+        trust_env=False,
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+    )
+
+
+async def _request(
+    session: aiohttp.ClientSession, method: str, url: URL, headers: CIMultiDict[str], body: Body
+) -> aiohttp.ClientResponse:
+    data = _joined(body) if isinstance(body, list) else body
+    response = await session.request(method, url, data=data, headers=headers, allow_redirects=False)
+    if response.status not in _FINAL:
+        response.close()
+        raise aiohttp.ClientPayloadError(f"status {response.status} is no answer")
+    return response
+
+
+def _joined(body: Pieces) -> bytes | AsyncIterator[bytes | memoryview]:
+    return b"".join(body) if sum(map(len, body)) <= _JOINED else _parts(body)
 
 
 @lru_cache(maxsize=256)
