@@ -67,19 +67,14 @@ class Client:
         self._timeout_s = timeout_s
         self.lease: str | None = None
         self._session: aiohttp.ClientSession | None = None
+        self._fresh_session: aiohttp.ClientSession | None = None
         self._control_session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         if self.lease is not None:
             self._headers["X-Gearshift-Lease"] = self.lease
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None),  # each call has its own deadline
-            # Packed events would have to be unpacked between their coming and their stamp, and are gathered by packing.
-            headers=self._headers | {"Accept-Encoding": "identity"},
-            auto_decompress=False,
-            read_bufsize=2**20,
-        )
+        self._session = self._streaming(aiohttp.TCPConnector(limit=0))
+        self._fresh_session = self._streaming(aiohttp.TCPConnector(limit=0, force_close=True))
         # Control calls never reuse a connection: llama-server closes kept ones at will, and nothing here is timed.
         self._control_session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(force_close=True),
@@ -91,19 +86,29 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _opened(self._session).close()
-        await _opened(self._control_session).close()
+        for session in (self._session, self._fresh_session, self._control_session):
+            await _opened(session).close()
+
+    def _streaming(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=None),  # each call has its own deadline
+            # Packed events would have to be unpacked between their coming and their stamp, and are gathered by packing.
+            headers=self._headers | {"Accept-Encoding": "identity"},
+            auto_decompress=False,
+            read_bufsize=2**20,
+        )
 
     async def send(self, call: Call, *, epoch: float, planned_s: float | None = None) -> Sample:
         """Send ``call`` and read its answer to the end. Never raises for what the server does: see ``Sample.error``.
 
         ``epoch`` is the trial's begin on `time.perf_counter`.
         """
-        attempt = await self._attempt(call)
+        attempt = await self._attempt(call, _opened(self._session))
         if attempt.never_arrived:
             # A kept connection that the server has closed meanwhile (llama-server does after each answer): the request
             # was not read, so it is sent again on a new connection and its clock starts anew.
-            attempt = await self._attempt(call)
+            attempt = await self._attempt(call, _opened(self._fresh_session))
         return attempt.fold.sample(
             started_s=attempt.sent - epoch,
             ended_s=attempt.ended - attempt.sent,
@@ -112,12 +117,12 @@ class Client:
             planned_s=planned_s,
         )
 
-    async def _attempt(self, call: Call) -> _Attempt:
+    async def _attempt(self, call: Call, session: aiohttp.ClientSession) -> _Attempt:
         attempt = _Attempt(StreamFold(), time.perf_counter())
         try:
             async with (
                 asyncio.timeout(self._timeout_s),
-                _opened(self._session).post(self.base_url + call.path, data=call.body) as response,
+                session.post(self.base_url + call.path, data=call.body) as response,
             ):
                 attempt.status, attempt.headers_s = response.status, time.perf_counter() - attempt.sent
                 await _read(response, attempt.fold, attempt.sent)
