@@ -246,3 +246,15 @@ def test_a_conclusion_names_its_variant_where_there_are_several() -> None:
     several = to_markdown(assemble(read_documents([ladder("m:a"), ladder("m:long")])))
     assert "- m:a: decode falls 3 %.\n- m:long: decode falls 6 %.\n" in several
     assert "- Decode falls 3 %.\n" in to_markdown(assemble(read_documents([ladder("m:a")])))
+
+
+def test_a_comparison_with_the_engines_own_figures_names_the_variant_where_there_are_several() -> None:
+    def ladder(variant: str) -> dict[str, Any]:
+        cell = {"concurrency": 1, "depth": 128, "flags": [], "engine": {"ttft_later_s": 0.005, "tpot_ratio": 0.999}}
+        return {"experiment": "ladder", "target": {"provenance": {"variant": variant}}, "cells": [cell]}
+
+    several = to_markdown(assemble(read_documents([ladder("m:a"), ladder("m:b")])))
+    assert "\n| ladder of m:a, 1 stream, 128 tokens | - | - | +5 ms | - | - | 0.9990 |\n" in several
+    assert "\n| ladder of m:b, 1 stream, 128 tokens | - | - | +5 ms | - | - | 0.9990 |\n" in several
+    alone = to_markdown(assemble(read_documents([ladder("m:a")])))
+    assert "\n| 1 stream, 128 tokens | - | - | +5 ms | - | - | 0.9990 |\n" in alone

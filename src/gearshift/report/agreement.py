@@ -18,19 +18,23 @@ _ABOUT = (
 
 def agreement(experiments: Sequence[Experiment]) -> Iterator[Block]:
     """The cells where an engine says something of its own; nothing where none does."""
-    rows = tuple(row for experiment in experiments for row in _rows(experiment, named=len(experiments) > 1))
+    alone = len(experiments) == 1
+    rows = tuple(
+        row
+        for experiment in experiments
+        for row in _rows(experiment, "" if alone else f"{experiment.kind} of {experiment.label}, ")
+    )
     if rows:
         yield Text(_ABOUT)
         yield Table(_COLUMNS, rows, frozenset(range(1, len(_COLUMNS))))
 
 
-def _rows(experiment: Experiment, *, named: bool) -> Iterator[tuple[str, ...]]:
+def _rows(experiment: Experiment, prefix: str) -> Iterator[tuple[str, ...]]:
     for cell in experiment.cells:
         view = cell.engine
         if view.get("ttft_later_s") is None and view.get("tpot_ratio") is None:
             continue
-        where = f"{experiment.kind}: {place(cell)}" if named else place(cell)
-        yield (where, *(_time(view, name) for name in ("client_ttft_s", "ttft_s")), _later(view),
+        yield (prefix + place(cell), *(_time(view, name) for name in ("client_ttft_s", "ttft_s")), _later(view),
                *(_time(view, name) for name in ("client_tpot_s", "tpot_s")), _ratio(view))  # fmt: skip
 
 
