@@ -163,7 +163,8 @@ async def test_vllm_that_drafts_with_a_model_agrees_on_time_and_tokens(gearshift
     assert 1 < cell["tokens_per_step"] <= accepted["mean_length"]
     assert cell["chunks"] < cell["tokens"]["usage"]
     assert cell["engine"]["ttft_later_s"] > 0
-    # docs/measuring.md has the figures of a quieter box, within 3 %; here the tests of other rooms may run beside.
-    assert cell["engine"]["tpot_ratio"] == pytest.approx(1.0, abs=0.15)
+    # docs/measuring.md has the figures of a quieter box, within 3 %. Here tests of other rooms run beside, which was
+    # seen to make 16 %; taking an event of several tokens for one would make 100 % and more.
+    assert cell["engine"]["tpot_ratio"] == pytest.approx(1.0, abs=0.25)
     assert await server.stop() == 0
     assert marked(server.home) == []
